@@ -13,7 +13,7 @@ import (
 func (t Tensor) AdaptiveAvgPool(size ...int) Tensor {
 	from := t.pooledExtents(size)
 	kernel := make([]int, len(size))
-	even := true
+	even := true // all windows have the same size and do not overlap
 	for i, to := range size {
 		kernel[i] = from[i] / to
 		even = even && from[i]%to == 0
@@ -60,10 +60,11 @@ func (t Tensor) unevenAvgPool(from, size []int) Tensor {
 	folded := []int{}
 	for i, to := range size {
 		w := adaptiveWindows(from[i], to)
+		// Each axis becomes two, [to, longest], and the second one is summed.
 		x = x.IndexSelect(outer+i, t.b.Const(w.at))
 		split = append(split, ir.D(to), ir.D(w.longest))
 		folded = append(folded, outer+2*i+1)
-		after := len(size) - 1 - i
+		after := len(size) - 1 - i // the axes to the right, which masks and counts broadcast over
 		inside = inside.join(Tensor.And, t.b.Const(w.inside, to, w.longest).withOnes(2*after))
 		count = count.join(Tensor.Mul, t.b.Const(w.count).withOnes(after))
 	}
@@ -119,6 +120,7 @@ func adaptiveWindows(from, to int) windows {
 	for i := range to {
 		w.count = append(w.count, float32(end(i)-first(i)))
 		for j := range w.longest {
+			// Positions after the window's end are set to valid indices, and inside excludes them.
 			w.at = append(w.at, int32(min(first(i)+j, from-1)))
 			w.inside = append(w.inside, first(i)+j < end(i))
 		}

@@ -27,6 +27,7 @@ func Build(name string, define func(b *Builder)) (g *ir.Graph, err error) {
 	b := &Builder{graph: ir.NewGraph(name), opaques: map[*ir.Node]opaqueValue{}}
 	defer func() {
 		b.done = true
+		// Methods of b report wrong calls by a panic with an *Error. Other panics are faults of define.
 		switch e := recover().(type) {
 		case nil:
 		case *Error:
@@ -127,7 +128,7 @@ func (b *Builder) failOther(op string, i int, a Tensor, args []Tensor) {
 	from, to := a.b.outermostGraph().Name, b.outermostGraph().Name
 	why := fmt.Sprintf("belongs to graph %q, not to %q", from, to)
 	switch {
-	case a.b.outer != nil:
+	case a.b.outer != nil: // a's builder is the body of a loop or branch
 		why = "was made in the body of a loop or branch, and cannot be used outside: return it from the body, and " +
 			"use the result of the loop or branch"
 	case from == to:

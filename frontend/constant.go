@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// toData makes a host tensor of Go values, in the forms that Const documents.
+// toData makes a host tensor of Go values, in the forms that Const documents. dims are the extents, or nil for the
+// extents of nested slices. It returns an error if the number of values differs.
 func toData(values any, dims []int) (*ir.Data, error) {
 	if d, ok := values.(*ir.Data); ok {
 		return copyData(d, dims)
@@ -36,7 +37,8 @@ func copyData(d *ir.Data, dims []int) (*ir.Data, error) {
 	return out, out.Check()
 }
 
-// scalarData makes a scalar of dtype t. It returns an error if t cannot hold the value.
+// scalarData makes a scalar of dtype t. It returns an error if t cannot hold the value: a finite number that rounds to
+// infinity, or for integers a fraction or a number out of range.
 func scalarData(t ir.DType, value float64) (*ir.Data, error) {
 	switch {
 	case t.IsBlock() || !t.Valid():

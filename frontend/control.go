@@ -57,14 +57,16 @@ func (b *Builder) Loop(trips Dim, first []Tensor, body func(i Tensor, carried []
 	return l.end(trips, false)[1:]
 }
 
-// While runs body while cond(carried) is true, but at most trips times. It returns the last results, or first if the
-// body never ran. cond returns a bool scalar; see Loop for the rest.
+// While runs body as long as cond(carried) is true, but at most trips times. It returns the last values of carried, or
+// first if the body never ran. cond returns a bool scalar. See Loop for the other rules.
 func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) Tensor,
 	body func(carried []Tensor) []Tensor) []Tensor {
 	if cond == nil || body == nil {
 		fail("while", errors.New("the function is nil"), first...)
 	}
 	b.checkOpen("while")
+	// The condition is a state of the loop: its first value is computed here, outside of the body, and each trip
+	// computes the value for the next one.
 	goesFirst := cond(first)
 	l := b.loop("while")
 	defer l.outer.endBody()
@@ -75,7 +77,7 @@ func (b *Builder) While(trips Dim, first []Tensor, cond func(carried []Tensor) T
 		return next
 	})
 	l.returned("the condition", goes, cond(next))
-	return l.end(trips, true)[1:]
+	return l.end(trips, true)[1:] // without the condition
 }
 
 // Scan runs body for each coordinate of the outermost axis of xs, which all have the same extent there. The body gets
@@ -164,12 +166,13 @@ func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 	for _, state := range going {
 		l.returned("the condition", state, goesOn)
 	}
-	l.stack(trips, i, outs)
+	l.stack(trips, i, outs) // adds the states of the count and of each stack
 	all := l.end(trips, len(going) > 0)
 	var s Scanned
 	if len(going) > 0 {
 		s.Goes, all = all[0], all[1:]
 	}
+	// The states are in the order of their declaration: the counter, the carried tensors, the stacks.
 	s.Count, s.Last, s.Stacks = all[0], all[1:1+len(first)], all[1+len(first):]
 	return s
 }
@@ -261,6 +264,7 @@ func (l *loopBuilder) end(trips Dim, while bool) []Tensor {
 	l.outer.activeBody, l.body.done = nil, true
 	args := make([]Tensor, len(l.first))
 	for i, t := range l.first {
+		// A state without a first value, such as a stack, begins with zeros.
 		if args[i] = t; t.IsZero() {
 			args[i] = l.outer.zeros(l.types[i])
 		}
@@ -356,7 +360,7 @@ func (b *Builder) unusedName(a Tensor, prefix string, n int) string {
 // copied into the body instead.
 func (b *Builder) capture(a Tensor) Tensor {
 	if a.b != b.outer {
-		a = b.outer.capture(a)
+		a = b.outer.capture(a) // the body around this one captures it first
 	}
 	t, ok := b.captured[a.node]
 	switch {

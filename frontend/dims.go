@@ -59,7 +59,8 @@ func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
 // inferred stands for the one extent of a shape that Reshape computes.
 var inferred = ir.D(-1)
 
-// fillInferred computes the extent of to that is inferred, if one is, so that to has as many elements as from.
+// fillInferred returns shape to with its extent of -1, if it has one, replaced by a number, so that it has as many
+// elements as from. It returns an error if to has two such extents, or if no number fits.
 func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	at := -1
 	for i, d := range to {
@@ -85,8 +86,9 @@ func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	return out, nil
 }
 
-// quotient divides the number of elements of num by the number of elements of den. It first cancels equal extents, so
-// that both may contain symbols.
+// quotient divides the number of elements of num by the number of elements of den. It first cancels equal extents,
+// because a product of two symbols has no representation as a dim. It returns an error if the division leaves a
+// remainder.
 func quotient(num, den ir.Shape) (ir.Dim, error) {
 	num, den = append(ir.Shape{}, num...), append(ir.Shape{}, den...)
 	for i := 0; i < len(den); {

@@ -46,9 +46,10 @@ func (t Tensor) Nonzero() (coordinates, count Tensor) {
 	if flat.DType() != ir.Bool {
 		flat = flat.Ne(flat.Lit(0))
 	}
-	at, count := b.Iota(ir.I32, 0, flat.Dim(0)).Compress(0, flat)
+	at, count := b.Iota(ir.I32, 0, flat.Dim(0)).Compress(0, flat) // positions in row-major order
 	columns := make([]Tensor, t.Rank())
 	for axis := t.Rank() - 1; axis > 0; axis-- {
+		// The remainder is the coordinate on this axis, and the quotient is the position in the axes before it.
 		n := b.DimValue(t.Dim(axis)).Cast(ir.I32)
 		columns[axis], at = at.Rem(n), at.Div(n)
 	}

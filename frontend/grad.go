@@ -131,8 +131,8 @@ func first(f func(c GradCall) Tensor) gradRule {
 	}
 }
 
-// definedBy returns a rule that differentiates f, the definition of the op in terms of other ops. f gets a separate
-// tensor for each operand, because one tensor may be several operands.
+// definedBy returns a rule that differentiates f, which computes the op from other ops. An operand with a wanted
+// gradient is copied first, because one tensor may be several operands, and each has its own gradient.
 func definedBy(f func(c GradCall) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		b := c.Grad.b
@@ -144,7 +144,7 @@ func definedBy(f func(c GradCall) Tensor) gradRule {
 				params = append(params, c.Args[i])
 			}
 		}
-		from := len(b.graph.Nodes())
+		from := len(b.graph.Nodes()) // f's nodes come after these, and only they are differentiated
 		y := f(c)
 		grads := newPullback(b, from, params).run([]Tensor{y}, []Tensor{c.Grad.as(y)})
 		out := make([]Tensor, len(c.Args))
@@ -219,6 +219,7 @@ func (p *pullback) run(results, cotangents []Tensor) []Tensor {
 	for i, y := range results {
 		grads[y.node.ID()] = sumOf(grads[y.node.ID()], cotangents[i])
 	}
+	// A node's users have larger IDs. So in descending order, a node's gradient is complete when it is propagated.
 	for id := len(p.active) - 1; id >= p.from; id-- {
 		if n := p.b.graph.Nodes()[id]; p.active[id] && (p.takesAllResults(n) || !grads[id].IsZero()) {
 			p.propagate(n, grads)
@@ -276,6 +277,7 @@ func (p *pullback) resultGrads(n *ir.Node, grads []Tensor) []Tensor {
 		return list
 	}
 	list := make([]Tensor, len(ir.Results(n)))
+	// The node itself stands for its first result, and nodes of op result for the others.
 	list[0] = grads[n.ID()]
 	for _, m := range p.b.graph.Nodes()[n.ID()+1 : len(p.active)] {
 		if m.Op() == ir.OpResult && m.Arg(0) == n && !grads[m.ID()].IsZero() {
@@ -372,6 +374,7 @@ func (t Tensor) sumTo(to ir.Shape) Tensor {
 	}
 	var fold []int
 	for i := range have {
+		// at is the axis of the shape that corresponds to axis i, aligned on the right.
 		if at := i - len(have) + len(to); at < 0 || to[at].Is(1) && !have[i].Is(1) {
 			fold = append(fold, i)
 		}

@@ -175,12 +175,14 @@ func (l *loopGrad) countDown(r *loopBuilder, ran, count Tensor) Tensor {
 	return at
 }
 
-// findStatesWithGrad finds the states that depend on a wanted value in any trip. Those have gradients.
+// findStatesWithGrad finds the states that depend, in any trip, on a value with a wanted gradient, and lists their
+// indices in statesWithGrad. Only these states have gradients.
 func (l *loopGrad) findStatesWithGrad(want []bool) {
 	p := &pullback{b: l.b, active: make([]bool, len(l.body.Nodes()))}
 	for i, leaf := range slices.Concat(l.states, l.inputs) {
 		p.active[leaf.ID()] = want[i]
 	}
+	// A state may depend on another one of the trip before, so it repeats until nothing changes.
 	for changed := true; changed; {
 		changed = false
 		p.markActive(l.body.Nodes())
@@ -266,6 +268,7 @@ func (l *loopGrad) readStates() []int {
 			reads[t.node.ID()] = true
 		}
 	}
+	// Marks everything that the gradients depend on, users first.
 	for id := len(reads) - 1; id >= 0; id-- {
 		for _, a := range body.graph.Nodes()[id].Args() {
 			reads[a.ID()] = reads[a.ID()] || reads[id]
@@ -290,6 +293,7 @@ func (l *loopGrad) storeStates(read []int) (count Tensor, stacks map[int]Tensor)
 				"of each, %s: more than %d elements. Give it a smaller bound", n, s.Type(), int64(maxKept)), l.Result)
 		}
 	}
+	// Without a condition, the number of trips is known.
 	if len(read) == 0 && !l.while {
 		return Tensor{}, nil
 	}
@@ -313,7 +317,7 @@ func (l *loopGrad) storeStates(read []int) (count Tensor, stacks map[int]Tensor)
 		kept[k] = given[l.states[i]]
 	}
 	f.stack(l.trips, at, kept)
-	all := f.end(l.trips, l.while)[len(l.states):]
+	all := f.end(l.trips, l.while)[len(l.states):] // without the states' last values
 	stacks = map[int]Tensor{}
 	for k, i := range read {
 		stacks[i] = all[1+k]

@@ -31,7 +31,8 @@ func (c GradCall) keepFolded(t Tensor) Tensor {
 // spreadGrad broadcasts the gradient of a reduction to all elements that it folds.
 func (c GradCall) spreadGrad() Tensor { return c.keepFolded(c.Grad).Broadcast(c.Args[0].Shape()) }
 
-// count returns the number of elements along some axes of t, in the dtype of t.
+// count returns the product of the extents of some axes of t, as a scalar in the dtype of t. Symbolic extents are read
+// when the program runs.
 func (t Tensor) count(axes []int) Tensor {
 	n, out := 1.0, Tensor{}
 	for _, i := range axes {
@@ -88,6 +89,7 @@ func norm(centred bool) gradRule {
 		x, g := c.Args[0].wide(), c.Grad.wide()
 		u, factor := normalized(x, centred, c.Attrs.Float("eps"))
 		out := make([]Tensor, len(c.Args))
+		// g has the shape of x here. The caller sums the gradients of weight and bias over the rows.
 		if len(want) > 2 && want[2] {
 			out[2] = g
 		}

@@ -29,7 +29,7 @@ func irfftGrad(c GradCall) Tensor {
 	n, bins := c.Attrs.Int("n"), c.Args[0].Dim(-2).Static()
 	weights := make([]float64, bins)
 	for k := range weights {
-		if weights[k] = 2; k == 0 || 2*k == n {
+		if weights[k] = 2; k == 0 || 2*k == n { // 2*k == n: the middle frequency of an even n
 			weights[k] = 1
 		}
 		weights[k] /= float64(n)
@@ -59,8 +59,9 @@ func choleskyGrad(c GradCall) Tensor {
 	return symmetric(l.TriangularSolve(p.T(), Transposed()).T())
 }
 
-// solveGrad is the gradient of triangular_solve (Giles 2008, "Collected matrix derivative results for forward and
-// reverse mode algorithmic differentiation", 2.3.1): h = a^-T g for b, and the triangle of -h x^T for a.
+// solveGrad is the gradient of triangular_solve, x = a^-1 b (Giles 2008, "Collected matrix derivative results for
+// forward and reverse mode algorithmic differentiation", 2.3.1). For b it is h = a^-T g. For a it is the triangle of -h
+// x^T.
 func solveGrad(c GradCall, i int) Tensor {
 	a, x, g := c.Args[0].wide(), c.Result.wide(), c.Grad.wide()
 	lower, transpose := c.Attrs.Bool("lower"), c.Attrs.Bool("transpose")
@@ -69,6 +70,7 @@ func solveGrad(c GradCall, i int) Tensor {
 		return h
 	}
 	if transpose {
+		// The op solved with a^T, so the gradient of a is the transpose, -x h^T.
 		h, x = x, h
 	}
 	d := h.MatMulT(x).Neg()

@@ -10,8 +10,8 @@ import (
 // operand.
 func reshapeGrad(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
 
-// padSlice is the gradient of x.Slice. Along an axis it returns zeros with the given extent, in which t begins at
-// start.
+// padSlice is the gradient of x.Slice. It returns a tensor with the given extent along an axis: t begins at start, and
+// the other elements are zeros.
 func (t Tensor) padSlice(axis int, start int64, extent ir.Dim) Tensor {
 	high, err := extent.Less(t.Dim(axis))
 	if err == nil && high.IsStatic() {
@@ -22,6 +22,7 @@ func (t Tensor) padSlice(axis int, start int64, extent ir.Dim) Tensor {
 		}
 		return t.unary(ir.OpPad, attr("low", low), attr("high", after))
 	}
+	// The amount of padding depends on symbols, which op pad does not take.
 	s := append(ir.Shape{}, t.Shape()...)
 	s[axis] = extent
 	return t.Lit(0).Broadcast(s).DynamicUpdateSlice(axis, t, t.b.Scalar(ir.I32, float64(start)))
@@ -95,12 +96,14 @@ func padGrad(c GradCall, want []bool) []Tensor {
 				if d == x.Dim(i) {
 					continue
 				}
+				// The argument's index for each index of the result, before it is limited to the argument (mode edge).
 				at := x.b.Iota(ir.I32, 0, d).SubScalar(float64(low[i]))
 				end := x.b.DimValue(x.Dim(i)).SubScalar(1)
 				switch mode {
 				case "wrap":
 					at = at.Mod(x.b.DimValue(x.Dim(i)))
 				case "reflect":
+					// Indices go up to the last element and back again, with this period. It is 0 for one element.
 					period := end.MulScalar(2)
 					at = at.Mod(period.Max(period.Lit(1)))
 					at = at.Min(period.Sub(at))
@@ -112,7 +115,7 @@ func padGrad(c GradCall, want []bool) []Tensor {
 	}
 	g := c.Grad
 	for i, n := range low {
-		g = g.Slice(i, int(n), x.Dim(i).Plus(n))
+		g = g.Slice(i, int(n), x.Dim(i).Plus(n)) // the padding is constant and has no gradient
 	}
 	return []Tensor{g}
 }

@@ -118,6 +118,8 @@ func convGrad(c GradCall, i int) Tensor {
 	if i == 1 {
 		return kernelGrad(x, c.Grad, win, c.Attrs, w.Shape())
 	}
+	// Without high padding, the transposed convolution has all positions that the windows read. Then cropOrPad cuts the
+	// padding off, and appends zeros for elements of x after the last window, which have no gradient.
 	win.High = make([]int64, len(win.High))
 	return c.Grad.apply(ir.OpConvTranspose, []Tensor{w}, windowAttrs(win, c.Attrs)...).cropOrPad(x.Shape())
 }

@@ -82,7 +82,8 @@ func (t Tensor) TriangularSolve(b Tensor, options ...TriangularOption) Tensor {
 	return t.apply(ir.OpTriangularSolve, []Tensor{b}, attrs...)
 }
 
-// sameBatch broadcasts the outer axes of two tensors of matrices.
+// sameBatch broadcasts the outer axes (all except the last two) of two tensors of matrices to one shape. op is named in
+// errors.
 func (t Tensor) sameBatch(op ir.Op, b Tensor) (Tensor, Tensor) {
 	t.must(op.String())
 	b.must(op.String())

@@ -31,6 +31,7 @@ func (t Tensor) CrossEntropy(ids Tensor) (losses, counted Tensor) {
 	total := x.LogSumExp(-1)
 	picked := x.Gather(-1, at.Unsqueeze(-1)).Squeeze(-1)
 	losses = inside.Where(total.Sub(picked), total.Lit(0))
+	// The gradient is given in closed form, because the gradient of gather would be a scatter.
 	t.b.opaque(losses, []Tensor{t}, first(func(c GradCall) Tensor {
 		g := inside.Where(c.Grad, c.Grad.Lit(0)).Unsqueeze(-1)
 		x := c.Args[0].wide()

@@ -73,8 +73,8 @@ func (b *Builder) RopeTurns(radians []float64) Tensor {
 }
 
 // RopeScaled returns the tensor for option RopeTurns with dims elements: pair i rotates by base^(-2i/dims)/factors[i]
-// radians per position. There is a positive factor for each of the dims/2 pairs. RopeLinear, RopeNTK and YaRN compute
-// factors that extend a model to sequences longer than those it was trained on.
+// radians per position. factors has a positive number for each of the dims/2 pairs; RopeLinear, RopeNTK and YaRN
+// compute it to extend a model to sequences longer than it was trained on.
 func (b *Builder) RopeScaled(dims int, base float64, factors []float64) Tensor {
 	if dims < 0 || dims%2 != 0 || len(factors) != dims/2 {
 		b.Fail("rope", fmt.Errorf("%d factors for %d elements: want one factor per pair", len(factors), dims))

@@ -20,7 +20,7 @@ func (t Tensor) Histogram(bins int, low, high float64) Tensor {
 	t = t.wide()
 	bin := t.SubScalar(low).MulScalar(float64(bins)/(high-low)).Clamp(0, float64(bins-1)).Cast(ir.I32)
 	inside := t.Ge(t.Lit(low)).And(t.Le(t.Lit(high)))
-	return inside.Where(bin, bin.Lit(-1)).Bincount(bins)
+	return inside.Where(bin, bin.Lit(-1)).Bincount(bins) // Bincount ignores -1
 }
 
 // Bincount counts how often each of the numbers 0 to n-1 occurs in t, integers: i32[n]. Other numbers do not count.

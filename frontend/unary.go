@@ -184,20 +184,22 @@ func (t Tensor) Bitcast(to ir.DType) Tensor {
 		bytes := t.Bitcast(ir.U8)
 		return bytes.Ne(bytes.Lit(0))
 	}
-	size, wide := from.BlockBytes(), to.BlockBytes()
+	size, wide := from.BlockBytes(), to.BlockBytes() // bytes of an element before and after
 	word, part := words[max(size, wide)], words[min(size, wide)]
 	if size == wide || word == ir.Invalid || part == ir.Invalid || from.IsBlock() || to.IsBlock() {
+		// The op does this itself, or refuses it with an error.
 		return t.unary(ir.OpBitcast, attr("dtype", to))
 	}
 	bits := float64(8 * part.BlockBytes())
 	if size > wide {
 		shifts := t.b.Arange(word, 0, bits, size/wide)
-		return t.bits(word).Unsqueeze(-1).Shr(shifts).Cast(part).bits(to)
+		return t.bits(word).Unsqueeze(-1).Shr(shifts).Cast(part).bits(to) // to narrower elements
 	}
 	n := wide / size
 	if t.Rank() == 0 || !t.Dim(-1).Is(n) {
 		fail("bitcast", fmt.Errorf("to %s: want an innermost axis of %d parts", to, n), t)
 	}
+	// To wider elements: part i is shifted to its place, and all are combined.
 	parts := t.bits(part).Cast(word)
 	all := parts.Index(-1, 0)
 	for i := 1; i < n; i++ {

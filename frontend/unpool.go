@@ -77,9 +77,9 @@ func (t Tensor) places(first int, columnMajor bool) Tensor {
 	return place
 }
 
-// MaxUnpool returns a tensor of the given shape with the elements of t at the indices that MaxPoolIndices found, and 0
-// elsewhere. Indices are row-major over the whole tensor. If overlapping windows have the same index, the last in
-// row-major order wins.
+// MaxUnpool returns a tensor of the given shape that has the elements of t at places, the indices that MaxPoolIndices
+// found, and 0 elsewhere. The indices are row-major over the whole tensor, and places has t's shape. If two elements
+// have the same index, because windows overlap, the last in row-major order wins.
 func (t Tensor) MaxUnpool(places Tensor, shape ...Dim) Tensor {
 	const op = "max_unpool"
 	t.must(op)

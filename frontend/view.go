@@ -44,10 +44,10 @@ func (t Tensor) SwapAxes(a, b int) Tensor {
 // not exceed the extent for any value of the symbol.
 func (t Tensor) Slice(axis, start int, limit Dim) Tensor { return t.SliceStep(axis, start, limit, 1) }
 
-// SliceStep is Slice taking every step-th element.
+// SliceStep returns every step-th element of t along an axis, from index start up to, not including, limit.
 func (t Tensor) SliceStep(axis, start int, limit Dim, step int) Tensor {
 	a := t.axis(ir.OpSlice, axis)
-	starts, steps := make([]int, t.Rank()), []int{}
+	starts, steps := make([]int, t.Rank()), []int{} // no steps are steps of 1
 	limits := append(ir.Shape{}, t.Shape()...)
 	starts[a], limits[a] = start, mustDim(ir.OpSlice, limit, t)
 	if step != 1 {

@@ -106,7 +106,7 @@ func (t Tensor) ConvTranspose(weights Tensor, options ...WindowOption) Tensor {
 	return t.convolve(ir.OpConvTranspose, weights, options)
 }
 
-// convolve adds a conv or conv_transpose with the options, and the bias if one is set.
+// convolve adds a conv or conv_transpose with the options, and the bias [channels of the result] if an option sets one.
 func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tensor {
 	w := t.newWindow(op, t.Rank()-2, options)
 	y := t.apply(op, []Tensor{weights}, w.attrs...)
@@ -118,7 +118,7 @@ func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tenso
 			w.bias.node.Type(),
 			ir.Type{DType: y.DType(), Shape: ir.Shape{channels}}), t, weights, w.bias)
 	}
-	return y.Add(w.bias.withOnes(w.axes))
+	return y.Add(w.bias.withOnes(w.axes)) // as [channels, 1, ...], to broadcast over the axes of the window
 }
 
 // AvgPool is the mean over windows of 1 to 3 innermost axes. kernel has the extents of the windows. Padding elements

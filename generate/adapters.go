@@ -19,6 +19,7 @@ func (o Options) checkAdapters() error {
 		return wrongOption("Adapters", "%d adapters: want at most %d", len(o.Adapters), maxAdapters)
 	}
 	for _, a := range o.Adapters {
+		// The negated comparison also refuses NaN.
 		if a.Path == "" || !(math.Abs(a.Scale) <= maxScale) {
 			return wrongOption("Adapters", "adapter %q has the scale %v: want a file, and a scale of at most "+
 				"%v", a.Path,
@@ -34,6 +35,7 @@ const maxScale = 1e4
 // openAdapters opens the adapters of the options, and makes the model's graphs use them.
 func (m *Model) openAdapters(path string, o Options) (err error) {
 	files := o.Adapters
+	// Without AdapterScales the scales are constants, and an adapter with scale 0 has no effect.
 	if !o.AdapterScales {
 		files = slices.DeleteFunc(slices.Clone(files), func(a lora.File) bool { return a.Scale == 0 })
 	}

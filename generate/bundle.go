@@ -80,8 +80,8 @@ func Bundle(ctx context.Context, path, out string, o Options, opt vkc.CompileOpt
 	return first, first.Save(out, weights)
 }
 
-// bundleMetadata returns the metadata that a bundle has in addition to its model file's: the options, which openBundle
-// reads, and the configuration of the vision tower.
+// bundleMetadata returns the metadata that a bundle has in addition to the metadata of its model's file: the options of
+// its compilation, which openBundle reads, and the configuration of the vision tower.
 func (m *Model) bundleMetadata(o Options) map[string]any {
 	metadata := map[string]any{
 		keyContext: uint32(o.Context), keyParallel: uint32(m.slotCount), keyPositions: uint32(o.Positions),
@@ -143,7 +143,7 @@ func (m *Model) bundledTower() (*gguf.File, error) {
 			metadata = append(metadata, kv)
 		}
 	}
-	if len(metadata) == 1 {
+	if len(metadata) == 1 { // only the architecture
 		return nil, nil
 	}
 	return gguf.Of(metadata, partOfBundle{m.bundle.Contents.Weights.(*bundle.File), true}, nil)
@@ -222,6 +222,7 @@ func (m *Model) openBundle(path string, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
+	// Programs are found by the hash of their graph. The bundle itself is the first program.
 	m.bundled = map[string]*vkc.Program{}
 	for _, p := range append(parts, m.bundle) {
 		m.bundled[p.Contents.Program.GraphHash] = p

@@ -40,11 +40,12 @@ type chooser struct {
 	mu        float32 // of Mirostat, for the next token
 }
 
-// chooser returns the chooser for one answer, after loading the programs that it needs.
+// chooser returns the chooser of the tokens of one answer, after loading the programs that it needs. It returns an
+// error if a program does not load or if the grammar allows no text.
 func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	c := &chooser{model: m, sampling: s}
 	if s.Mirostat != nil {
-		c.mu = float32(2 * s.Mirostat.Tau)
+		c.mu = float32(2 * s.Mirostat.Tau) // the initial value of the paper
 	}
 	if s.samples() {
 		if _, err := m.extra(ctx, samplerOf(s.kind())); err != nil {
@@ -56,6 +57,7 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 			c.ends = append(c.ends, id)
 		}
 	}
+	// Without a grammar or a limit of reasoning, no token is masked.
 	if s.Grammar == nil && s.Reasoning.Tokens == 0 {
 		return c, nil
 	}
@@ -102,14 +104,15 @@ func (c *chooser) biases(after int) map[int32]float32 {
 	return all
 }
 
-// choose chooses the next token of an answer from the outcome one of a step. text is the answer's tokens so far. It
-// modifies the outcome's logits.
+// choose returns the next token of an answer. one has the step's logits, or the token if the device has chosen it
+// already. text is the answer's tokens so far. choose adds biases and the mask to the logits. It returns an error if
+// the search for the mask failed or if a logit is NaN.
 func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Token, err error) {
 	t.ID = one.token
 	if c.guide != nil && c.next.err != nil {
 		return t, c.next.err
 	}
-	unchanged := one.logits
+	unchanged := one.logits // Odds are reported without biases and mask
 	if !one.chosen {
 		if c.sampling.Logprobs {
 			unchanged = slices.Clone(one.logits)
@@ -128,7 +131,7 @@ func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Toke
 		t.ID = one.token
 	}
 	c.chosen, c.mu = c.chosen+1, one.mu
-	if t.ID < 0 {
+	if t.ID < 0 { // a logit is NaN
 		return t, errNoNumbers
 	}
 	if c.sampling.Logprobs {
@@ -199,6 +202,7 @@ func (c *chooser) known() bool {
 	select {
 	case <-c.next.over:
 		return true
+	// slow is closed when the search has taken too long to wait for.
 	case <-c.next.slow:
 	}
 	select {
@@ -227,10 +231,10 @@ func apply(mask grammar.Mask, logits []float32) {
 	none := float32(math.Inf(-1))
 	for at := 0; at < len(logits); at += 64 {
 		var word uint64
-		if at/64 < len(mask) {
+		if at/64 < len(mask) { // tokens after the mask's end are not allowed
 			word = mask[at/64]
 		}
-		if word == math.MaxUint64 {
+		if word == math.MaxUint64 { // all 64 tokens are allowed
 			continue
 		}
 		for i := range logits[at:min(at+64, len(logits))] {
@@ -305,6 +309,7 @@ func (c *constraints) of(g *grammar.Grammar, tok *tokenizer.Tokenizer) *grammar.
 	} else {
 		found.Constraint = grammar.New(g, c.vocabulary[special])
 	}
+	// The most recently used constraint is the last one, and the first ones are dropped.
 	c.recent = append(c.recent, found)
 	c.recent = c.recent[max(0, len(c.recent)-maxConstraints):]
 	return found.Constraint
@@ -321,6 +326,7 @@ func vocabularyOf(tok *tokenizer.Tokenizer, special bool) *grammar.Vocabulary {
 		case !tok.IsSpecial(id):
 			pieces[id] = tok.Piece(id)
 		case special:
+			// A grammar names special tokens, so their names stand for them.
 			pieces[id] = grammar.Token(tok.Token(id))
 		}
 	}

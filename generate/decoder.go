@@ -105,7 +105,8 @@ func OpenDecoder(ctx context.Context, path string, o Options) (_ *Decoder, err e
 	return d, err
 }
 
-// setVocabulary sets the number of tokens in the vocabulary to the last extent of the logits, if that is static.
+// setVocabulary sets the number of tokens in the vocabulary to the last extent of the logits. If that is symbolic and
+// the number is not known already, it returns an error.
 func (d *Decoder) setVocabulary() error {
 	for _, out := range d.next.Outputs() {
 		if n := len(out.Type.Shape); out.Name == d.ports.Output && n > 0 && out.Type.Shape[n-1].IsStatic() {
@@ -190,13 +191,14 @@ func (d *Decoder) compile(ctx context.Context, f *folder.Folder, part int, later
 	return exe, ports, err
 }
 
-// Close releases the model.
+// Close releases the model, its programs, its files and the caches of finished answers.
 func (d *Decoder) Close() error {
 	errs := []error{d.closePast()}
 	if d.first != nil && d.first != d.next {
 		errs = append(errs, d.first.Close())
 	}
 	if d.model != nil {
+		// The model closes next itself if next is its step (after a complete Open).
 		if d.model.step == nil && d.next != nil {
 			errs = append(errs, d.next.Close())
 		}
@@ -261,13 +263,14 @@ func (d *Decoder) update(change func()) {
 	change()
 }
 
-// begin waits until an answer to a prompt may begin. The answer takes over the cache of an earlier one with the same
-// prefix, up to most tokens. The caller must call end.
+// begin waits until an answer to a prompt may begin. The answer takes over the cache of an earlier answer with the same
+// prefix, but at most the first most tokens of the prompt. The caller must call end after the answer. begin returns an
+// error if ctx ends first or if the cache cannot be cut.
 func (d *Decoder) begin(ctx context.Context, prompt []int32, most int) (_ *decoding, end func(), err error) {
 	d.update(func() { d.load.Waiting++ })
 	defer d.update(func() { d.load.Waiting-- })
 	select {
-	case d.running <- struct{}{}:
+	case d.running <- struct{}{}: // takes one of the Parallel places
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
@@ -421,7 +424,7 @@ func (r *decoding) logits(ctx context.Context, text []int32) (logits []float32, 
 // the graph returns no others.
 func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 	exe, graph := r.next, r.files[0].Graph
-	if len(r.tokens) == 0 {
+	if len(r.tokens) == 0 { // some models have another graph for a prompt's beginning
 		exe, graph = r.first, r.files[len(r.files)-1].Graph
 	}
 	in, err := r.ports.Inputs(graph, tokens, len(r.tokens))
@@ -433,6 +436,7 @@ func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 		if r.past != nil {
 			o.Inputs[c.Past] = r.past[c.Present]
 		} else if hasInput(exe, c.Past) {
+			// The first run has no past. A graph with an input for it gets an empty tensor.
 			in[c.Past] = c.First
 		}
 		o.Keep = append(o.Keep, c.Present)

@@ -20,8 +20,8 @@ type pastCutter struct{ exe *vkc.Executable }
 // cutSymbol is how many positions are kept.
 const cutSymbol = "K"
 
-// newPastCutter compiles the program for the caches of a graph. It returns nil if one of them has no axis of positions,
-// such as the state of a recurrence: then a cache can only be taken over whole.
+// newPastCutter compiles a program that cuts the caches of a graph to their first positions. It returns nil if a cache
+// has no axis of positions, such as the state of a recurrence: then a cache can only be taken over whole.
 func (d *Decoder) newPastCutter(ctx context.Context) (*pastCutter, error) {
 	axes := map[string]int{}
 	g := d.files[0].Graph
@@ -31,7 +31,7 @@ func (d *Decoder) newPastCutter(ctx context.Context) (*pastCutter, error) {
 			return nil, nil
 		}
 		axis := slices.IndexFunc(n.Shape(), func(d ir.Dim) bool {
-			return slices.Equal(d.Symbols(), []string{folder.PastSymbol}) && d.Mul == 1 && d.Add == 0
+			return slices.Equal(d.Symbols(), []string{folder.PastSymbol}) && d.Mul == 1 && d.Add == 0 // the extent is exactly the symbol
 		})
 		if axis < 0 {
 			return nil, nil
@@ -83,10 +83,10 @@ func (d *Decoder) takeIdle(prompt []int32) *decoding {
 		}
 	}
 	if best < 0 {
-		if len(d.idle)+d.load.Running <= d.Parallel() {
+		if len(d.idle)+d.load.Running <= d.Parallel() { // Running counts this answer too
 			return &decoding{Decoder: d}
 		}
-		best = 0
+		best = 0 // the oldest
 	}
 	r := d.idle[best]
 	d.idle = slices.Delete(d.idle, best, best+1)

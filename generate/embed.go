@@ -25,7 +25,8 @@ type Embedder struct {
 	onnx  *encoder // nil for a model that vkc builds
 }
 
-// IsEmbedder reports whether the file at path is an embedding model: its metadata define a pooling.
+// IsEmbedder reports whether the file or folder at path is an embedding model. The metadata of a GGUF file define a
+// pooling, and a folder with an ONNX model is one unless it is a decoder. A bundle is none.
 func IsEmbedder(path string) (bool, error) {
 	if bundle, err := IsBundle(path); bundle || err != nil {
 		return false, err
@@ -48,7 +49,7 @@ func IsEmbedder(path string) (bool, error) {
 // OpenEmbedder reads a model and compiles it for a device. Options.Context is the maximum length of a text;
 // Options.Cache is ignored.
 func OpenEmbedder(ctx context.Context, path string, o Options) (*Embedder, error) {
-	o.AdapterScales = false
+	o.AdapterScales = false // an embedder has no options for a single text
 	if folder.Is(path) {
 		return openEncoder(ctx, path, o)
 	}
@@ -99,7 +100,7 @@ func (e *Embedder) Embed(ctx context.Context, tokens []int32) ([]float32, error)
 	return e.run(ctx, tokens, vkc.Tensors{}, "embedding")
 }
 
-// run runs the model's program for the tokens of a text.
+// run runs the model's program for the tokens of a text. in has its other inputs. It returns the elements of an output.
 func (e *Embedder) run(ctx context.Context, tokens []int32, in vkc.Tensors, output string) (v []float32, err error) {
 	if n := len(tokens); n == 0 || n > e.model.context {
 		return nil, fmt.Errorf("generate: the text has %d tokens: want 1 to %d", n, e.model.context)
@@ -128,14 +129,15 @@ func (e *Embedder) Pair(query, document string) []int32 {
 	return e.model.tok.EncodePair(query, document)
 }
 
-// Rank returns how well a document answers a query, given the tokens of both. A model with several ratings is refused.
+// Rank returns how well a document answers a query: a higher number is better. pair has the tokens of both. Rank
+// returns an error for a model that makes embeddings, or that returns several ratings.
 func (e *Embedder) Rank(ctx context.Context, pair []int32) (float32, error) {
 	if !e.Ranks() {
 		return 0, errors.New("generate: the model makes embeddings and does not rate pairs of texts: use Embed, or a " +
 			"reranker model")
 	}
 	in := vkc.Tensors{}
-	if e.model.config.RanksSegments() {
+	if e.model.config.RanksSegments() { // the model must know where the query ends
 		first, err := vkc.Of([]int32{firstText(pair)})
 		if err != nil {
 			return 0, err
@@ -168,7 +170,7 @@ func firstText(pair []int32) int32 {
 func Unit(v []float32) []float32 {
 	sum := 0.0
 	for _, x := range v {
-		sum += float64(float64(x) * float64(x))
+		sum += float64(float64(x) * float64(x)) // the conversion prevents a fused multiply-add
 	}
 	unit := make([]float32, len(v))
 	for i, x := range v {

@@ -52,7 +52,7 @@ func openEncoder(ctx context.Context, path string, o Options) (_ *Embedder, err 
 	if err := e.onnx.chooseOutput(); err != nil {
 		return nil, err
 	}
-	if e.model.config.Vocab == 0 {
+	if e.model.config.Vocab == 0 { // no output has logits
 		e.model.config.Vocab = e.model.tok.Len()
 	}
 	e.model.weights = e.onnx.file
@@ -62,7 +62,8 @@ func openEncoder(ctx context.Context, path string, o Options) (_ *Embedder, err 
 	return e, nil
 }
 
-// chooseOutput finds the output with the text's vector, or else the one with its tokens' vectors.
+// chooseOutput finds the output to embed a text with: the vector of the whole text, [1, width], or else the first
+// output with a vector for each token, [1, T, width].
 func (e *encoder) chooseOutput() error {
 	for _, o := range e.file.Graph.Outputs() {
 		switch rank := o.Node.Rank(); {
@@ -97,7 +98,8 @@ func (e *encoder) embed(ctx context.Context, exe *vkc.Executable, tokens []int32
 	return pooled(all, len(tokens), e.pooling)
 }
 
-// pooled makes one vector of the vectors of n tokens, in a row each.
+// pooled makes one vector of the vectors of n tokens. rows has one after another. how is "cls" (the first token),
+// "last", "max", or anything else for the mean.
 func pooled(rows []float32, n int, how string) ([]float32, error) {
 	if n == 0 || len(rows)%n != 0 || len(rows) == 0 {
 		return nil, fmt.Errorf("generate: the model returns %d numbers for %d tokens: want a vector for each token",

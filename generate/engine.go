@@ -136,7 +136,7 @@ func (e *engine) reusedSoFar() Reused {
 
 // submit adds an answer to the waiting ones. The answer ends early when its context does.
 func (e *engine) submit(a *answer) *answer {
-	a.text, a.decoder, a.wake = slices.Clone(a.text), e.model.tok.Decoder(), make(chan struct{}, 1)
+	a.text, a.decoder, a.wake = slices.Clone(a.text), e.model.tok.Decoder(), make(chan struct{}, 1) // the answer appends to its text
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -156,8 +156,8 @@ func notify(wake chan struct{}) {
 	}
 }
 
-// take waits for tokens of an answer, and returns them or the error that ended the answer. At the regular end of the
-// answer tokens and err are nil. known is the number of prompt tokens found in the KV cache.
+// take waits for tokens of an answer, and returns them, or the error that ended the answer. At the answer's regular
+// end, tokens and err are nil. known is the number of the prompt's tokens that were found in the KV cache.
 func (a *answer) take() (tokens []Token, known int, err error) {
 	for {
 		if err := a.ctx.Err(); err != nil {
@@ -206,13 +206,15 @@ func (a *answer) end(err error) {
 	notify(a.wake)
 }
 
-// run executes steps while an answer can continue, and otherwise waits for e.wake. It returns when the engine closes.
+// run executes steps as long as an answer can continue, and otherwise waits for e.wake. It returns after the engine is
+// closed.
 func (e *engine) run(ctx context.Context) {
 	defer close(e.ended)
 	for {
 		e.mu.Lock()
 		e.dropCanceled()
 		e.mu.Unlock()
+		// Tasks run without e.mu, because they read and write the slots' states on the device.
 		e.runTasks()
 		e.mu.Lock()
 		e.assignSlots()
@@ -258,7 +260,7 @@ func (e *engine) canStep() bool {
 func (e *engine) dropCanceled() {
 	for i := range e.slots {
 		switch s := &e.slots[i]; {
-		case s.answer == nil:
+		case s.answer == nil: // idle
 		case e.closed:
 			e.release(s, errClosed)
 		case s.answer.ctx.Err() != nil:
@@ -425,10 +427,12 @@ func (e *engine) depth(rows []*slot) int {
 			return 1
 		}
 	}
+	// A number that the user gave replaces the measured one.
 	if e.model.ahead > 0 {
 		return e.model.ahead
 	}
 	depth := ahead.Depth(e.pace, e.collected)
+	// A free slot may get an answer, which must wait for the steps in flight.
 	if len(rows) < e.model.slotCount {
 		depth = min(depth, ahead.JoinDepth(e.collected))
 	}
@@ -557,7 +561,7 @@ func (e *engine) resume(ctx context.Context) {
 // fail ends all answers with an error, and drops the contents of all slots.
 func (e *engine) fail(ctx context.Context, err error) {
 	if ctx.Err() != nil {
-		err = errClosed
+		err = errClosed // ctx ends when the engine closes
 	}
 	e.dropPending()
 	e.mu.Lock()

@@ -26,7 +26,8 @@ const (
 	extraCount
 )
 
-// extraGraph returns the graph of an extra program, and the precision of its matmuls.
+// extraGraph returns the graph of an extra program, and the precision of its matmuls, which is empty for programs
+// without matmuls.
 func (m *Model) extraGraph(e extra, o Options) (g *ir.Graph, precision string, err error) {
 	switch e {
 	case sampler, rankedSampler, anySampler, mirostatSampler, drySampler:
@@ -58,8 +59,9 @@ type extras struct {
 	closed bool
 }
 
-// extra returns an extra program, loading it if necessary. If the program fails on a device that vkc chose, extra loads
-// it on the CPU, and reports the reason to Options.Fallback. If the options name the device, the failure is an error.
+// extra returns an extra program, and loads it at the first use. If the program fails on a device that vkc chose, extra
+// loads it on the CPU, and reports the reason to Options.Fallback. If the options name the device, the failure is an
+// error.
 func (m *Model) extra(ctx context.Context, e extra) (*loadedExtra, error) {
 	m.extras.mu.Lock()
 	defer m.extras.mu.Unlock()
@@ -105,8 +107,9 @@ func (m *Model) loadAlone(ctx context.Context, g *ir.Graph, precision string) (_
 	return m.extras.cpu.Load(ctx, p, vkc.LoadOptions{Weights: m.weights})
 }
 
-// run runs an extra program that has no states. Its inputs are on the host (in) and on the model's device (o.Inputs).
-// All outputs stay on the model's device.
+// run runs an extra program that has no states. in has inputs on the host, and o.Inputs inputs on the model's device.
+// All outputs stay on the model's device. A program that was loaded on the CPU alone gets copies of the inputs, and its
+// outputs are copied back.
 func (p *loadedExtra) run(ctx context.Context, m *Model, in vkc.Tensors,
 	o vkc.RunOptions) (res *vkc.Result, err error) {
 	if !p.alone {

@@ -79,17 +79,17 @@ func (m *Model) canFollow(f *pendingStep, rows []*slot) bool {
 var stepKeeps = []string{"logits", "likeliest", "top"}
 
 // submit submits step f for its rows. inFlight is the number of steps in flight for the same rows, and last is the
-// latest of them, or nil. more says that the caller submits another step at once.
+// latest of these, or nil. more says that the caller submits another step immediately after this one.
 func (m *Model) submit(ctx context.Context, f *pendingStep, inFlight int, last *pendingStep, more bool) error {
 	in, length, err := m.stepInputs(f, inFlight, last)
 	if err != nil {
 		return err
 	}
 	o := vkc.RunOptions{Keep: stepKeeps, More: more || f.choosesAtOnce()}
-	if last != nil {
+	if last != nil { // its tokens are still on the device
 		o.Inputs = map[string]*vkc.DeviceTensor{"tokens": last.token}
 	}
-	if m.slotCount == 1 {
+	if m.slotCount == 1 { // the program of one slot has a symbol for the length
 		o.Symbols = map[string]int64{"S": int64(length)}
 	}
 	res, err := m.stepOf(len(f.rows), length).Run(ctx, in, o)
@@ -222,8 +222,8 @@ func (m *Model) maskOnDevice(ctx context.Context, f *pendingStep, more bool) (*v
 	return res.Kept["logits"], nil
 }
 
-// sampleOnDevice samples the tokens of step f on the device, from its logits. It is for steps in which a row does not
-// take the likeliest token, because that token is an output of the step itself.
+// sampleOnDevice samples the tokens of step f on the device, from its logits. It replaces the likeliest tokens, which
+// are an output of the step itself, so it is called only if a row takes another token.
 func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, logits *vkc.DeviceTensor, inFlight int,
 	last *pendingStep, more bool) error {
 	var list []sampleRequest
@@ -232,7 +232,7 @@ func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, logits *vkc.
 		c := a.chooser
 		q := sampleRequest{Sampling: c.sampling, text: a.text, position: len(s.cached) + inFlight + f.counts[i] +
 			c.forgotten, mu: c.mu}
-		if !f.onHost[i] {
+		if !f.onHost[i] { // the host adds biases itself
 			q.biases = c.biases(inFlight)
 		}
 		list = append(list, q)
@@ -308,7 +308,7 @@ func (m *Model) addLogits(ctx context.Context, f *pendingStep, all []outcome, ne
 		for i := range end - first {
 			all[first+i].logits = logits[i*vocabulary : (i+1)*vocabulary]
 		}
-		first = end
+		first = end // row end needs no logits, so the loop goes on after it
 	}
 	return nil
 }

@@ -64,6 +64,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 		}
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
+		// Known is called once, with the first tokens.
 		reported := s.Known == nil
 		for a := m.engine.submit(&answer{ctx: ctx, text: prompt, images: images, chooser: c,
 			scales: scales}); ; {

@@ -47,11 +47,13 @@ func (g *guide) advance(id int32, pause func() error) (mask grammar.Mask, gramma
 	}
 	switch {
 	case len(g.forced) > 0:
+		// A forced token is the only one allowed.
 		mask = make(grammar.Mask, (g.tok.Len()+63)/64)
 		mask[g.forced[0]/64] = 1 << (g.forced[0] % 64)
 		return mask, false, nil
 	case g.text == nil:
 		return nil, false, nil
+	// The text continues without constraint until another mark (GrammarAgain).
 	case g.text.Full() && g.again:
 		g.text = nil
 		return nil, false, nil

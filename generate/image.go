@@ -69,8 +69,8 @@ func (p *Image) begins(tokens []int32) bool {
 // end is the position after the picture.
 func (p placedImage) end() int { return p.at + len(p.tokens) }
 
-// placeImages finds the given pictures in a prompt. It is an error if the prompt does not have all of them and no
-// others, in their order, or if it ends with one.
+// placeImages returns the position of each picture in a prompt, in which negative numbers stand for pictures. It
+// returns an error unless the prompt has exactly the given pictures, in their order, and text after the last one.
 func placeImages(prompt []int32, images []*Image) (list []placedImage, err error) {
 	images = partsOf(images)
 	for i := 0; i < len(prompt); i++ {
@@ -83,7 +83,7 @@ func placeImages(prompt []int32, images []*Image) (list []placedImage, err error
 				"the next one of Sampling.Images", i, prompt[i])
 		}
 		list = append(list, placedImage{images[n], i})
-		i = list[n].end() - 1
+		i = list[n].end() - 1 // the loop adds 1
 	}
 	switch n := len(list); {
 	case n < len(images):
@@ -288,7 +288,8 @@ func (m *Model) readProjector(path string, o Options) (err error) {
 var errBundledTower = errors.New("this bundle has no vision tower: want one that was compiled with the model's " +
 	"mmproj file (vkc compile --generate --mmproj), or the model's own files")
 
-// useBundledTower is readProjector for a bundle, which has its own tower or none.
+// useBundledTower reads the vision tower of a bundle, or notes that it has none. It returns an error if the options
+// name another tower, which a bundle does not take.
 func (m *Model) useBundledTower(path string, o Options) error {
 	file, err := m.bundledTower()
 	switch {
@@ -319,7 +320,8 @@ func (m *Model) useProjector(path string, o Options) (err error) {
 	return m.useTower(path, file, o)
 }
 
-// useTower reads the configuration of a vision tower, which the model closes.
+// useTower reads the configuration of a vision tower from its file, which the model closes. It returns an error if the
+// tower does not fit the model or the options.
 func (m *Model) useTower(path string, file *gguf.File, o Options) (err error) {
 	wrong := func(format string, args ...any) error {
 		return wrongOption("Projector", "%s: %s", path, fmt.Sprintf(format, args...))
@@ -381,7 +383,7 @@ func (m *Model) imagesGraph(o Options) (*ir.Graph, error) {
 // towerGraph returns the graph that makes rows of patches.
 func (m *Model) towerGraph() (*ir.Graph, error) { return m.vision.config.Tower(m.maxRows()) }
 
-// close releases the tower.
+// close releases the tower, its devices and its programs. A nil tower is a model without one.
 func (v *visionTower) close() error {
 	if v == nil {
 		return nil
@@ -461,7 +463,7 @@ func (m *Model) ReadImage(ctx context.Context, data []byte) (*Image, error) {
 		image.parts = append(image.parts, m.newImage(sum, len(image.parts), part, grid))
 	}
 	if len(rows) == 1 {
-		image = image.parts[0]
+		image = image.parts[0] // a picture of one part needs no texts between parts
 	}
 	v.remember(sum, image)
 	return image, nil
@@ -478,7 +480,8 @@ func (v *visionTower) recall(sum [sha256.Size]byte) *Image {
 	return known.Image
 }
 
-// remember adds a picture to the recent ones, and drops the oldest others until all fit in maxRecent bytes.
+// remember adds a picture to the recent ones. Then it drops the oldest ones until the rows of all fit in maxRecent
+// bytes. The new picture always stays.
 func (v *visionTower) remember(sum [sha256.Size]byte, image *Image) {
 	v.recent = append(v.recent, recentImage{sum, image})
 	bytes := 0
@@ -519,7 +522,8 @@ func (m *Model) maxRows() int {
 	return max(min(c.MaxRows(), m.context/2), c.Rows())
 }
 
-// rowsOf runs the tower on the views of a picture, and returns the rows of each part. The caller holds m.vision.mu.
+// rowsOf runs the tower on the views of a picture, and returns the rows of each part of the prompt: one part for each
+// view if there are texts between them, and else a single part. The caller holds m.vision.mu.
 func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision.Grid,
 	t vision.Tiling) (parts [][]float32, err error) {
 	c := m.vision.config
@@ -561,7 +565,7 @@ func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision
 	return [][]float32{one}, err
 }
 
-// joinRows returns rows in the order of vision.Tiling.Rows.
+// joinRows returns the rows of all views in the order of vision.Tiling.Rows, where -1 stands for the weight Newline.
 func (m *Model) joinRows(all []float32, order []int) (rows []float32, err error) {
 	width := m.vision.config.RowWidth()
 	newline, err := m.vision.file.Weight(vision.Newline)
@@ -574,7 +578,7 @@ func (m *Model) joinRows(all []float32, order []int) (rows []float32, err error)
 	}
 	for _, i := range order {
 		if i >= 0 {
-			rows = append(rows, all[i*width:][:width]...)
+			rows = append(rows, all[i*width:][:width]...) // width is the number of elements of a row
 			continue
 		}
 		for _, v := range end {
@@ -584,8 +588,8 @@ func (m *Model) joinRows(all []float32, order []int) (rows []float32, err error)
 	return rows, nil
 }
 
-// patches makes the patches of each view of a picture, on the device. The program is made for the picture's size. Its
-// matmuls are exact, because they compute levels of colors.
+// patches resizes a picture to each of its views on the device, and calls use with the patches of each. The program is
+// made for the picture's size. Its matmuls are exact, because they compute levels of colors.
 func (m *Model) patches(ctx context.Context, picture *vision.Picture, grid vision.Grid, views []vision.View,
 	use func(patches *ir.Data) error) (err error) {
 	c, width, height := m.vision.config, picture.Width, picture.Height
@@ -645,6 +649,7 @@ func (m *Model) loadTower(ctx context.Context, g *ir.Graph, precision string) (*
 	v := m.vision
 	load := func(d *vkc.Device) (*vkc.Executable, error) {
 		p, err := m.fromBundle(g, v.file)
+		// A bundle's programs are for the model's device, so another device compiles.
 		if p == nil && err == nil || d != m.device {
 			p, err = d.Compile(ctx, g, vkc.CompileOptions{Weights: v.file})
 		}
@@ -653,7 +658,7 @@ func (m *Model) loadTower(ctx context.Context, g *ir.Graph, precision string) (*
 		}
 		return loadOn(ctx, d, p, vkc.LoadOptions{Weights: v.file})
 	}
-	if v.cpu != nil {
+	if v.cpu != nil { // an earlier program of the tower failed on the device
 		return load(v.cpu)
 	}
 	exe, err := load(m.device)

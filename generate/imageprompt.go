@@ -37,9 +37,10 @@ func picturesIn(messages ...chat.Message) (n int) {
 	return n
 }
 
-// PromptWith is like Prompt, for a conversation with pictures. The content of a message with pictures is a list of
-// parts, each a TextPart or an ImagePart. images are the pictures of all messages in order, which Sampling.Images must
-// have too. In a template that knows no pictures, a picture comes before the text that follows it.
+// PromptWith returns the tokens of a conversation with pictures, in the form of the model's chat template. The content
+// of a message with pictures is a list of parts, each a TextPart or an ImagePart. images are the pictures of all
+// messages in order, which Sampling.Images must have too. If the template does not support pictures, a picture comes
+// before the text that follows it.
 func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 	switch n := picturesIn(c.Messages...); {
 	case n != len(images):
@@ -58,6 +59,8 @@ func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 	pieces, err := m.render(c)
 	lists := cutPieces(pieces, marks.Placeholder, false, textsAround(images, marks.Before, marks.After))
 	if err != nil || len(lists) != parts+1 {
+		// The template does not show the pictures. So the messages are rendered again as texts, with a random mark in
+		// place of each picture, which no user can guess.
 		mark := fmt.Sprintf("\ufffcpicture %s\ufffc", rand.Text())
 		c.Messages = slices.Clone(c.Messages)
 		for i := range c.Messages {
@@ -75,7 +78,7 @@ func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 	return m.around(lists, images), nil
 }
 
-// EncodeWith returns the tokens of a text that pictures precede.
+// EncodeWith returns the tokens of the pictures, followed by the tokens of a text.
 func (m *Model) EncodeWith(text string, images []*Image) ([]int32, error) {
 	if len(images) > 0 && m.vision == nil {
 		return nil, m.noProjector()
@@ -123,7 +126,8 @@ func (m *Model) around(lists [][]chat.Piece, images []*Image) (prompt []int32) {
 	return prompt
 }
 
-// markPictures makes a text of a message's content, with a mark in place of each picture.
+// markPictures returns a message's content as a text, with a mark in place of each picture. Content that is no list of
+// parts stays unchanged.
 func markPictures(content any, mark string) any {
 	parts, ok := content.([]any)
 	if !ok {
@@ -141,8 +145,9 @@ func markPictures(content any, mark string) any {
 	return text.String()
 }
 
-// cutPieces divides pieces at a mark, and at the texts of the picture there. Users' pieces can have the mark only with
-// user.
+// cutPieces divides pieces into lists at each mark of a picture, and at each end of a text in texts(i), the texts
+// around and between the parts of picture i. Pieces of users are searched for the mark only if user is set, because
+// elsewhere a user's text could pretend to be a picture.
 func cutPieces(pieces []chat.Piece, mark string, user bool, texts func(i int) []string) [][]chat.Piece {
 	lists, pictures := [][]chat.Piece{nil}, 0
 	add := func(p chat.Piece) { lists[len(lists)-1] = append(lists[len(lists)-1], p) }

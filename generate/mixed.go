@@ -27,7 +27,7 @@ func (s *slot) mixes() bool {
 }
 
 // mix runs one step with the next token of each row and with parts of waiting prompts, and continues the answers of
-// both. The prompts take turns. If steps are in flight, mix only collects the oldest ones.
+// both. The prompts take turns. If steps are in flight, mix instead waits for the oldest one.
 func (e *engine) mix(ctx context.Context, rows []*slot) {
 	if len(e.pending) > 0 {
 		e.collectOldest(ctx)
@@ -37,6 +37,7 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 	parts, chunks, program := e.plan(rows)
 	tokens := 0
 	for i, p := range parts {
+		// Only a part that ends its text has logits. The other parts are added to the cache after the run.
 		if tokens += len(p.Tokens); p.Ends {
 			f.add(chunks[i], len(p.Tokens))
 		}
@@ -54,6 +55,7 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 	if err == nil {
 		e.measureMixed(program, tokens, time.Since(began))
 	}
+	// The number of steps in flight is measured again after a mixed step.
 	e.collected = 0
 	e.deliver(ctx, f.rows, all, err)
 }
@@ -138,7 +140,7 @@ func (e *engine) measureMixed(program, tokens int, took time.Duration) {
 func (e *engine) submitMixed(ctx context.Context, f *pendingStep, parts []llm.Part, slots []*slot,
 	program sizedProgram) error {
 	m, in, of := e.model, vkc.Tensors{}, llm.InputsOf(parts)
-	rows := len(of.Rows) / 4
+	rows := len(of.Rows) / 4 // a row is described by four numbers
 	err := errors.Join(addInput(in, "rows", of.Rows, rows, 4), addInput(in, "single", of.Single, len(of.Single)/3, 3),
 		addInput(in, "runs", of.Tiles, len(of.Tiles)/3, 3), addInput(in, "ends", of.Ends, len(of.Ends)))
 	var scales []float32

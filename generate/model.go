@@ -67,6 +67,7 @@ type Model struct {
 
 // Close ends all answers and releases the model.
 func (m *Model) Close() error {
+	// Open calls Close after an error too, so every field may be nil.
 	if m.engine != nil {
 		m.engine.close()
 	}
@@ -94,7 +95,8 @@ func (m *Model) Close() error {
 // Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 
-// Why names the model's device, and the reason for its choice.
+// Why names the model's device and the reason for its choice. It also says if the device had no memory for decoded
+// copies of the weights.
 func (m *Model) Why() string {
 	switch {
 	case m.refused != nil:

@@ -64,6 +64,7 @@ func (m *Model) refusal(ctx context.Context, what string, err error) error {
 		return nil
 	}
 	weights, option, room := (*ir.WeightError)(nil), (*OptionError)(nil), (*RoomError)(nil)
+	// These errors are about the file or the options, so another device would not help.
 	failsOnCPU := errors.As(err, &weights) || errors.As(err, &option) || errors.As(err, &room)
 	deviceAsked := !m.auto || m.gpuMemory > 0
 	onCPU := m.step.Vulkan() == nil
@@ -201,7 +202,8 @@ func (m *Model) openDevice(ctx context.Context, o Options) (*vkc.Device, error) 
 	return m.openCheapest(ctx, o)
 }
 
-// openCheapest opens several devices in the way with the lowest estimated step time.
+// openCheapest opens the device of the options. If they name several devices, it opens these as the division of the
+// model with the lowest estimated time of a step.
 func (m *Model) openCheapest(ctx context.Context, o Options) (_ *vkc.Device, err error) {
 	if !strings.Contains(o.Device, ",") {
 		return vkc.OpenDevice(o.Device)
@@ -236,7 +238,8 @@ func (m *Model) openFile(path string, o *Options) error {
 	return err
 }
 
-// read reads the configuration and the vocabulary of a model, and completes the options from them.
+// read reads the configuration and the vocabulary of a model, and checks the options against them. For a bundle, it
+// first sets unset options to the options of the compilation.
 func (m *Model) read(path string, o *Options) error {
 	err := o.Check()
 	if err == nil {

@@ -172,7 +172,7 @@ func (o Options) Check() error {
 		return wrongOption("Keep", "keep the first %d tokens: want at least 0", *o.Keep)
 	case o.Ahead < 0 || o.Ahead > maxAhead:
 		return wrongOption("Ahead", "%d steps in flight: want 0 to %d", o.Ahead, maxAhead)
-	case guess.Tokens < 0 || guess.Tokens > maxGuesses:
+	case guess.Tokens < 0 || guess.Tokens > maxGuesses: // Tokens: the number of guesses
 		return wrongOption("Tokens", "%d speculated tokens at a time: want 0 to %d", guess.Tokens, maxGuesses)
 	case guess.Tokens == 0 && guess.Draft != "":
 		return wrongOption("Tokens", "a draft model with 0 speculated tokens at a time: want at least 1")

@@ -57,6 +57,7 @@ func (e *engine) reservePages(s *slot, need int) bool {
 		last := len(e.freePages) - 1
 		s.pages, e.freePages = append(s.pages, e.freePages[last]), e.freePages[:last]
 	}
+	// The slot may have more pages from an earlier answer.
 	for len(s.pages) > need {
 		s.freeLastPage(e)
 	}

@@ -106,7 +106,8 @@ func (m *Model) beginsTexts() (int32, bool) {
 	return bos, ok && len(frame) > 0 && frame[0] == bos
 }
 
-// scoresOf returns the log probability of each token of a text except the first. It runs most tokens at a time.
+// scoresOf returns the log probability of each token of a text except the first, given the tokens before it. A run
+// computes at most most of them.
 func scoresOf(ctx context.Context, exe *vkc.Executable, text []int32, most int) ([]float32, error) {
 	var all []float32
 	for begin := 0; begin < len(text)-1; begin += most {
@@ -132,15 +133,18 @@ type moments struct {
 func (m *moments) add(x float64) {
 	m.n++
 	m.sum += x
-	m.squares += float64(x * x)
+	m.squares += float64(x * x) // the conversion prevents a fused multiply-add, so that all machines agree
 }
 
-// perplexity computes the perplexity from the accumulated negative log-probabilities.
+// perplexity computes the perplexity, which is exp of the mean, and its standard error. The numbers that add got are
+// negative log probabilities.
 func (m *moments) perplexity() Perplexity {
 	n := float64(m.n)
 	mean := m.sum / n
 	p := Perplexity{Value: math.Exp(mean), Tokens: m.n}
+	// The conversion prevents a fused multiply-add.
 	if variance := m.squares/n - float64(mean*mean); variance > 0 && m.n > 1 {
+		// An error of the mean changes exp(mean) by exp(mean) times as much, to first order.
 		p.StdErr = math.Sqrt(variance/(n-1)) * p.Value
 	}
 	return p

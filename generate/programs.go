@@ -50,15 +50,16 @@ type candidate struct {
 	short    bool // a step for texts that do not fill the context
 }
 
-// candidates lists the programs that the model may have: first the step for all slots and the whole context, then steps
-// for fewer slots or shorter sequences, then the prefill and the mixed programs. The model requires the first prefill
-// program and the steps for the whole context; the others are optional.
+// candidates lists the programs that the model may have. The first one is the step for all slots and the whole context.
+// Then come steps for fewer slots or shorter sequences, and the prefill and mixed programs. The model requires the
+// steps for the whole context and the first prefill program, and the others are optional.
 func (m *Model) candidates(o Options) (list []candidate, err error) {
 	options := m.cache(o)
 	add := func(c candidate, g *ir.Graph, failed error) {
 		c.graph, err = g, errors.Join(err, failed)
 		list = append(list, c)
 	}
+	// step adds the step for a number of rows and a length. One slot and several have different graphs.
 	step := func(rows, length int) {
 		how := append(slices.Clone(options), llm.Likeliest(), llm.Within(length))
 		c := candidate{sizedProgram: sizedProgram{rows: rows, length: length}, optional: length < m.context,

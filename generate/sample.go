@@ -138,6 +138,7 @@ func (s Sampling) Check() error {
 		{"FrequencyPenalty", s.FrequencyPenalty, -100, 100}, {"Sigmas", s.Sigmas, 0, 1e6}, {"Typical", s.Typical, 0, 1},
 		{"XTCProbability", s.XTCProbability, 0, 1}, {"XTCThreshold", s.XTCThreshold, 0, 1},
 	} {
+		// The negated comparisons also refuse NaN.
 		if !(v.value >= v.low && v.value <= v.top) {
 			return wrong(v.name, " is %v: want %v to %v", v.value, v.low, v.top)
 		}
@@ -196,7 +197,7 @@ func (s Sampling) likeliest() bool {
 		s.FrequencyPenalty == 0
 }
 
-// params returns the options as parameters of a sampler program.
+// params returns the options as parameters of a sampler program. Absent options get values without effect.
 func (s Sampling) params() llm.SamplerParams {
 	p := llm.SamplerParams{Temperature: float32(s.temperature()), TopP: float32(s.topP()), MinP: float32(s.MinP),
 		RepeatPenalty: float32(s.RepeatPenalty), PresencePenalty: float32(s.PresencePenalty),
@@ -211,7 +212,7 @@ func (s Sampling) params() llm.SamplerParams {
 		p.MirostatEta = float32(s.Mirostat.Eta)
 	}
 	if p.RepeatPenalty == 0 {
-		p.RepeatPenalty = 1
+		p.RepeatPenalty = 1 // 0 is an absent option, and 1 has no effect
 	}
 	return p
 }
@@ -232,7 +233,7 @@ func (s Sampling) temperature() float64 {
 	return s.Temperature
 }
 
-// kind returns the smallest kind of sampler that has all parameters in use.
+// kind returns the simplest kind of sampler that supports all options that have an effect.
 func (s Sampling) kind() llm.SamplerKind {
 	switch {
 	case s.dry():
@@ -378,14 +379,15 @@ func addInput[T float32 | int32 | uint32 | int64](in vkc.Tensors, name string, v
 	return err
 }
 
-// chooseOnHost returns the token chosen by logits that are on the host.
+// chooseOnHost returns the token chosen by logits that are on the host. It finds the likeliest token itself, and
+// otherwise runs a sampler program. It returns an error if a logit is NaN.
 func (m *Model) chooseOnHost(ctx context.Context, d sampleRequest, logits []float32) (one outcome, err error) {
 	if d.likeliest() {
 		one.token, err = likeliestOf(logits)
 		return one, err
 	}
 	dims := []int{1, m.config.Vocab}
-	if m.slotCount == 1 {
+	if m.slotCount == 1 { // then the sampler's input has one axis
 		dims = dims[1:]
 	}
 	here, err := vkc.Of(logits, dims...)
@@ -418,7 +420,7 @@ func tokensOf(ctx context.Context, token, top *vkc.DeviceTensor) ([]int32, error
 		return nil, err
 	}
 	for i, v := range tops {
-		if v != v {
+		if v != v { // the largest logit is NaN if any is
 			ids[i] = -1
 		}
 	}

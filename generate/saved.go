@@ -35,8 +35,9 @@ func (m *Model) Slots() []SlotInfo {
 	return slices.Clone(m.engine.described)
 }
 
-// SaveSlot writes the tokens of an idle slot, and their keys and values. It waits while an answer uses the slot. It
-// returns the number of tokens.
+// SaveSlot writes the tokens of a slot, with their keys and values, to w. It waits while an answer uses the slot. It
+// returns the number of tokens. The file has a magic word, the length of the head, the head as JSON, the states, and a
+// SHA-256 checksum.
 func (m *Model) SaveSlot(ctx context.Context, index int, w io.Writer) (tokens int, err error) {
 	var head savedSlot
 	var parts [][]byte
@@ -63,8 +64,9 @@ func (m *Model) SaveSlot(ctx context.Context, index int, w io.Writer) (tokens in
 	return len(head.Tokens), err
 }
 
-// RestoreSlot reads a file of SaveSlot for the same model, dtype of the cache and context shift. It waits while
-// an answer uses the slot. A wrong file changes nothing. It returns the number of tokens.
+// RestoreSlot reads a file of SaveSlot into a slot. It waits while an answer uses the slot, and returns the number of
+// tokens. The file must come from the same model, with the same dtype of the KV cache and the same context shift.
+// Otherwise, or if it is damaged, RestoreSlot returns an error and changes nothing.
 func (m *Model) RestoreSlot(ctx context.Context, index int, r io.Reader) (tokens int, err error) {
 	sum := sha256.New()
 	all := io.TeeReader(r, sum)
@@ -73,6 +75,7 @@ func (m *Model) RestoreSlot(ctx context.Context, index int, r io.Reader) (tokens
 		return 0, wrongSlot("the file is not a saved slot: want a file that this server has written")
 	}
 	size := binary.LittleEndian.Uint32(prefix[len(slotMagic):])
+	// A hostile file must not make the server allocate more than a head may need.
 	if size > uint32(64*m.context+maxSlotHead) {
 		return 0, wrongSlot("the file is damaged, or of a model with more context: its head has %d bytes", size)
 	}
@@ -181,7 +184,8 @@ func (p textState) positions(m *Model, tokens int, s *slot) []int {
 	return list
 }
 
-// fingerprint identifies the model, its adapters, and the form of its KV cache.
+// fingerprint returns a hash of the model, its adapters and the form of its KV cache. Of each weight it has the first
+// 64 bytes.
 func (m *Model) fingerprint() (string, error) {
 	sum := sha256.New()
 	arch, err := m.file.String("general.architecture")
@@ -219,7 +223,8 @@ func (m *Model) checkSaved(head savedSlot) error {
 	return m.checkTokens(head.Tokens)
 }
 
-// save returns the contents of a slot: a header with its tokens, and the bytes of each state at its positions.
+// save returns the contents of a slot: a head with its tokens, and for each state the bytes of its heads at the slot's
+// positions. It returns an error for an empty slot, and for one with a picture.
 func (s *slot) save() (head savedSlot, parts [][]byte, err error) {
 	m := s.model
 	head = savedSlot{Tokens: slices.Clone(s.cached), Written: s.written, Moved: s.moved, WholeParts: s.wholeParts,
@@ -242,7 +247,7 @@ func (s *slot) save() (head savedSlot, parts [][]byte, err error) {
 		var part []byte
 		for h := range p.heads {
 			for _, at := range p.positions(m, len(s.cached), s) {
-				part = append(part, d.Bytes[(h*p.all+at)*p.row:][:p.row]...)
+				part = append(part, d.Bytes[(h*p.all+at)*p.row:][:p.row]...) // the state is [heads, p.all], of p.row bytes
 			}
 		}
 		parts = append(parts, part)
@@ -250,7 +255,8 @@ func (s *slot) save() (head savedSlot, parts [][]byte, err error) {
 	return head, parts, err
 }
 
-// restore replaces the contents of a slot.
+// restore replaces the contents of a slot by a head and the bytes of each state, in the order of save. It returns an
+// error if the cache has too few free pages.
 func (s *slot) restore(head savedSlot, parts [][]byte) error {
 	m := s.model
 	s.truncate(0)
@@ -291,7 +297,8 @@ type slotTask struct {
 	done  chan error // has room for the result
 }
 
-// withSlot calls do with a slot, once no answer uses it.
+// withSlot calls do with a slot as soon as no answer uses it, and returns do's error. It returns an error early if ctx
+// ends or the engine closes.
 func (e *engine) withSlot(ctx context.Context, index int, do func(*slot) error) error {
 	if index < 0 || index >= len(e.slots) {
 		return wrongSlot("there is no slot %d: want 0 to %d", index, len(e.slots)-1)
@@ -314,8 +321,8 @@ func (e *engine) withSlot(ctx context.Context, index int, do func(*slot) error) 
 	}
 }
 
-// runTasks does the work on slots that are idle, and ends the tasks that are canceled. No answer gets a slot for which
-// a task waits.
+// runTasks calls the functions of withSlot whose slots are idle, and ends those whose context is canceled. A slot with
+// a waiting task gets no answer.
 func (e *engine) runTasks() {
 	e.mu.Lock()
 	var now, later []slotTask

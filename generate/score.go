@@ -11,9 +11,9 @@ import (
 // maxLikeliest is how many of the likeliest tokens Score names at most.
 const maxLikeliest = 20
 
-// Score returns each token of a text with its log-probability given the tokens before it, and with the likeliest
-// alternatives, 20 at most. The first token has no Odds. The text is computed from its beginning; Generate can then
-// continue it from the KV cache. Score waits for a slot like an answer.
+// Score returns each token of a text with its log-probability given the tokens before it, and with the given number of
+// likeliest alternatives, at most 20. The first token has no Odds. The text is computed from its beginning, and
+// Generate can then continue it from the KV cache. Score waits for a slot like an answer.
 func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token, error) {
 	if err := m.checkScore(text, likeliest); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (m *Model) Score(ctx context.Context, text []int32, likeliest int) ([]Token
 			}
 		}
 	}
-	list[len(list)-1].Text += decoder.Flush()
+	list[len(list)-1].Text += decoder.Flush() // bytes of an incomplete character at the end
 	return list, nil
 }
 
@@ -70,8 +70,8 @@ func (m *Model) checkScore(text []int32, likeliest int) error {
 // vocabulary.
 func (m *Model) scored() int { return min(llm.Parts(m.part)[0], m.part) }
 
-// score runs up to most further tokens of a text that Model.Score scores. It queues the scores of the tokens after
-// them for the caller.
+// score runs at most most further tokens of a text that Model.Score scores. It queues the scores of the tokens after
+// them, which Score's call of take returns.
 func (s *slot) score(ctx context.Context, most int) error {
 	a, begin := s.answer, len(s.cached)
 	end := min(begin+min(most, s.model.scored()), len(a.text)-1)
@@ -90,6 +90,7 @@ func (s *slot) score(ctx context.Context, most int) error {
 			return err
 		}
 	}
+	// A row of scores has the token's own log probability, and then those of the likeliest tokens.
 	columns := len(scores) / (end - begin)
 	for i, id := range a.text[begin+1 : end+1] {
 		row, odds := scores[i*columns:][:columns], &Odds{}

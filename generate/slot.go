@@ -118,7 +118,8 @@ func (s *slot) prefill(ctx context.Context, prompt []int32) (logits []float32, e
 	return logits, nil
 }
 
-// prefillPart prefills the next part of a text, of at most most tokens. It returns logits only for the last part.
+// prefillPart prefills the next part of a text, of at most most tokens. A picture is a part of its own. It returns
+// logits only for the last part.
 func (s *slot) prefillPart(ctx context.Context, text []int32, most int) ([]float32, error) {
 	if p := s.imageAt(len(s.cached)); p != nil {
 		return nil, s.runImage(ctx, p, most)
@@ -128,6 +129,7 @@ func (s *slot) prefillPart(ctx context.Context, text []int32, most int) ([]float
 	if len(next) == 1 && s.model.slotCount == 1 {
 		return s.run(ctx, s.model.step, next, len(s.cached)+1 == len(text))
 	}
+	// wholeParts counts the tokens, from the beginning on, that were prefilled in parts of exactly this length.
 	part, prompts := s.model.part, s.model.prompts
 	next = next[:s.partLength(min(len(next), most, prompts[len(prompts)-1].rows))]
 	logits, err := s.run(ctx, s.model.promptOf(len(next)), next, len(s.cached)+len(next) == len(text))
@@ -148,7 +150,7 @@ func (s *slot) partLength(limit int) int {
 }
 
 // run runs a program on tokens that continue the sequence. If wanted is set, it waits and returns the logits. Otherwise
-// the run is asynchronous, so that several devices work on successive parts.
+// it returns at once, while the run goes on, so that several devices work on successive parts.
 func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wanted bool) ([]float32, error) {
 	inputs, err := s.inputs(tokens)
 	if err != nil {
@@ -168,7 +170,7 @@ func (s *slot) run(ctx context.Context, exe *vkc.Executable, tokens []int32, wan
 	}
 	s.cached = append(s.cached, tokens...)
 	if !wanted {
-		closeAll(res.Kept)
+		closeAll(res.Kept) // the outputs are not needed
 		return nil, nil
 	}
 	return vkc.Values[float32](res.Outputs["logits"])
@@ -188,7 +190,7 @@ func (s *slot) inputs(tokens []int32) (vkc.Tensors, error) {
 	return in, err
 }
 
-// addText adds the inputs of a program that say which text it continues, and with which adapters.
+// addText adds the inputs of a program that select the slot, its pages of the KV cache, and the scales of its adapters.
 func (s *slot) addText(in vkc.Tensors) (err error) {
 	if s.model.slotCount > 1 {
 		err = addInput(in, "text", []int32{s.index})

@@ -34,7 +34,8 @@ type drafter interface {
 	draft(ctx context.Context, text []int32, most int) ([]int32, error)
 }
 
-// openSpeculation loads the programs for speculative decoding.
+// openSpeculation loads the programs for speculative decoding: a step for several guesses and, if the options name one,
+// the draft model. Without a draft model, guesses are looked up in the text.
 func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	s := o.Speculation
 	switch {
@@ -44,7 +45,7 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 		return wrongOption("Tokens", "%d speculated tokens at a time, and %d answers at once: give one of the two",
 			s.Tokens, m.slotCount)
 	}
-	g, err := llm.Drafts(m.config, min(s.Tokens+1, m.context), m.context, m.cache(o)...)
+	g, err := llm.Drafts(m.config, min(s.Tokens+1, m.context), m.context, m.cache(o)...) // one token and its guesses
 	if err != nil {
 		return err
 	}
@@ -55,6 +56,7 @@ func (m *Model) openSpeculation(ctx context.Context, o Options) (err error) {
 	if s.Draft == "" {
 		return nil
 	}
+	// The draft model gets the options, except those that only make sense for the model itself.
 	own := o
 	own.Speculation, own.Context, own.GPUMemory, own.ContextShift, own.Keep = Speculation{}, m.context, 0, false, nil
 	own.Fallback, own.Adapters, own.AdapterScales = nil, nil, false
@@ -131,6 +133,7 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 		m.count(Speculated{Accepted: 1})
 		return outcome{logits: logits}, nil
 	}
+	// The token differs from the guess, so the remaining guesses are wrong.
 	if err := s.withoutGuesses(ctx, text[:len(text)-1]); err != nil {
 		return outcome{}, err
 	}
@@ -158,8 +161,8 @@ func (s *slot) next(ctx context.Context, text []int32) (outcome, error) {
 	return outcome{logits: first}, nil
 }
 
-// withoutGuesses drops wrong guesses: tokens evaluated after text. With recurrent layers it goes back to the latest
-// state before them, and reads the tokens from there on again.
+// withoutGuesses drops the tokens after text, which were evaluated as guesses and are wrong. A recurrent model has no
+// state for each position. So it goes back to the latest saved state, and computes the tokens of text after that again.
 func (s *slot) withoutGuesses(ctx context.Context, text []int32) error {
 	s.cached, s.guessed = s.cached[:len(text)], guessed{}
 	if !s.model.config.IsRecurrent() {
@@ -212,7 +215,7 @@ type draftModel struct {
 	text *slot
 }
 
-// draft implements drafter: it decodes greedily with the draft model, up to most tokens or an end token.
+// draft implements drafter. It decodes greedily with the draft model, until it has most tokens or an end token.
 func (d draftModel) draft(ctx context.Context, text []int32, most int) (guesses []int32, err error) {
 	logits, err := d.text.prefill(ctx, text)
 	for err == nil {

@@ -348,9 +348,9 @@ func leadingZeros(x tensor) tensor {
 	return cast(w.Lit(float64(width)).Sub(bitCount(w)), x.DType())
 }
 
-// shift makes a shift of numbers of up to 32 bits from a shift of 32-bit words. If the distance is at least the
-// number's width, the result is beyond(x).
-func shift(words func(x tensor) tensor, by func(x, n tensor) tensor, beyond func(x tensor) tensor) func(x,
+// shift returns a function that shifts integers x, of at most 32 bits, by n bits. widen converts x to a 32-bit word,
+// shiftWord shifts such a word, and beyond returns the result for a distance that is negative or at least x's width.
+func shift(widen func(x tensor) tensor, shiftWord func(x, n tensor) tensor, beyond func(x tensor) tensor) func(x,
 	n tensor) tensor {
 	return func(x, n tensor) tensor {
 		width := float64(8 * x.DType().BlockBytes())
@@ -358,8 +358,10 @@ func shift(words func(x tensor) tensor, by func(x, n tensor) tensor, beyond func
 		if n.DType().Kind() == ir.KindInt {
 			fits = fits.And(n.Ge(n.Lit(0)))
 		}
-		w := words(x)
-		return fits.Where(cast(by(w, cast(fits.Where(n, n.Lit(0)), w.DType())), x.DType()), beyond(x))
+		w := widen(x)
+		distance := cast(fits.Where(n, n.Lit(0)), w.DType()) // 0 if it does not fit: that result is not used
+		shifted := cast(shiftWord(w, distance), x.DType())
+		return fits.Where(shifted, beyond(x))
 	}
 }
 

@@ -223,44 +223,47 @@ func tighter(b *bound, n json.Number, sign int) *bound {
 	return b
 }
 
-// multiples matches the integers of a range that end with a number of zeros.
+// multiples matches the integers from low to high, a bound of nil being infinite, that end with at least the given
+// number of zeros. It divides the bounds by 10^zeros, matches the integers between them, and appends the zeros.
 func (s *schemas) multiples(low, high *bound, zeros int) *expr {
 	if zeros == 0 {
 		return signed(low, high, 0)
 	}
 	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(zeros)), nil)
-	divided := func(b *bound, up bool) *bound { // the bound of the numbers before the zeros
+	// divided rounds into the range: a lower bound up, and an upper bound down.
+	divided := func(b *bound, up bool) *bound {
 		if b == nil {
 			return nil
 		}
 		n, rest := new(big.Int).QuoRem(b.whole, scale, new(big.Int))
-		if up != b.negative && rest.Sign() != 0 {
+		awayFromZero := up && !b.negative || !up && b.negative
+		if awayFromZero && rest.Sign() != 0 {
 			n.Add(n, one)
 		}
 		return &bound{decimal: decimal{b.negative && n.Sign() > 0, n, ""}}
 	}
 	low, high = divided(low, true), divided(high, false)
 	e := alt()
-	part := func(low, high *bound, sign string) {
-		if low == nil || low.negative || low.whole.Sign() == 0 {
-			low = &bound{decimal: decimal{whole: big.NewInt(1)}}
+	// addSign adds the numbers with a sign, from magnitude least (at least 1) to most, with the zeros after them.
+	addSign := func(sign string, least, most *bound) {
+		if least == nil || least.negative || least.whole.Sign() == 0 {
+			least = &bound{decimal: decimal{whole: big.NewInt(1)}}
 		}
-		e.list = append(e.list, seq(text(sign), magnitudes(low, high, 0), text(strings.Repeat("0", zeros))))
+		e.list = append(e.list, seq(text(sign), magnitudes(least, most, 0), text(strings.Repeat("0", zeros))))
 	}
-	isNegative := func(b *bound) bool { return b == nil || b.negative }
-	isPositive := func(b *bound) bool { return b == nil || !b.negative }
-	if isPositive(high) {
-		part(low, high, "")
-		if isNegative(low) || low.whole.Sign() == 0 {
-			e.list = append(e.list, text("0"))
+	hasNegatives := low == nil || low.negative
+	onlyNegatives := high != nil && high.negative
+	if !onlyNegatives {
+		addSign("", low, high)
+		if hasNegatives || low.whole.Sign() == 0 {
+			e.list = append(e.list, text("0")) // 0 has no zeros after it
 		}
 	}
-	if isNegative(low) {
-		if isNegative(high) {
-			part(high.mirrored(), low.mirrored(), "-")
-		} else {
-			part(nil, low.mirrored(), "-")
-		}
+	switch {
+	case onlyNegatives:
+		addSign("-", high.mirrored(), low.mirrored())
+	case hasNegatives:
+		addSign("-", nil, low.mirrored())
 	}
 	return e
 }

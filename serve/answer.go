@@ -21,6 +21,7 @@ import (
 
 // chatCompletions answers POST /v1/chat/completions.
 func (s *Server) chatCompletions(w http.ResponseWriter, r *http.Request) error {
+	// These fields belong to /v1/completions.
 	q, err := s.readRequest(w, r, "prompt", "echo", "best_of")
 	if err != nil {
 		return err
@@ -90,8 +91,9 @@ func (s *Server) listen(j *job, prompt []int32) {
 	}
 }
 
-// completions answers POST /v1/completions: texts to continue.
+// completions answers POST /v1/completions: it continues one prompt, or several, as texts.
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
+	// These fields belong to /v1/chat/completions.
 	q, err := s.readRequest(w, r, "messages", "chat_template_kwargs", "tools", "tool_choice", "top_logprobs")
 	if err != nil {
 		return err
@@ -176,8 +178,8 @@ func chatLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, _ int) any 
 	return map[string]any{"content": oddsOf(tok, tokens, false), "refusal": nil}
 }
 
-// oddsOf describes the tokens with known odds: each with its text, the bytes of that, its log-probability, and the
-// likeliest tokens in its place. withIDs adds the numbers of tokens.
+// oddsOf describes the tokens that have Odds, in the form of the protocol: the token's text and bytes, its
+// log-probability, and the likeliest tokens in its place. With withIDs it adds the numbers of the tokens.
 func oddsOf(tok *tokenizer.Tokenizer, tokens []generate.Token, withIDs bool) []any {
 	describe := func(id int32, logprob float64) map[string]any {
 		text := tok.Piece(id)
@@ -380,8 +382,9 @@ func (c *choice) meanLogprob() float64 {
 	return sum / float64(n)
 }
 
-// fields adds to fields the entries that every choice of a response has: index, reason for the end, and with odds its
-// tokens' log-probabilities.
+// fields adds the entries that every choice of a response has: its index, the reason for its end (end, which is empty
+// while it continues) and, with odds, the log-probabilities of its tokens. It drops the tokens, because each is
+// reported once.
 func (a *answer) fields(c *choice, fields map[string]any, end finish, odds bool) map[string]any {
 	fields["index"], fields["finish_reason"], fields["logprobs"] = c.index, nil, nil
 	if end != "" {
@@ -391,7 +394,7 @@ func (a *answer) fields(c *choice, fields map[string]any, end finish, odds bool)
 		fields["logprobs"] = a.shape.logprobs(a.tok, c.tokens, c.reportedChars)
 	}
 	for _, t := range c.tokens {
-		c.reportedChars += utf8.RuneCountInString(t.Text)
+		c.reportedChars += utf8.RuneCountInString(t.Text) // where the next token's text begins
 	}
 	c.tokens = nil
 	return fields
@@ -507,7 +510,8 @@ func (a *answer) sendFirst(c *choice, withUsage bool) error {
 // event sends an event of a stream. Its error is errGone.
 func (a *answer) event(v any) error { return a.namedEvent("", v) }
 
-// namedEvent sends an event with a name. Its error is errGone.
+// namedEvent sends a server-sent event with a name, if it is not empty, and v as JSON. An error of the connection is
+// errGone.
 func (a *answer) namedEvent(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {

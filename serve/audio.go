@@ -116,7 +116,8 @@ func readForm(r *http.Request) error {
 	return nil
 }
 
-// audioRequest reads the fields of a form.
+// audioRequest reads the fields of a form into a request for a transcript, and the format of the answer. It returns an
+// error for a wrong field.
 func (s *Server) audioRequest(w http.ResponseWriter, form *multipart.Form) (q transcribe.Request,
 	format transcribe.Format, err error) {
 	field := func(name string) string {
@@ -162,7 +163,8 @@ func (s *Server) audioRequest(w http.ResponseWriter, form *multipart.Form) (q tr
 // granularities is the name of a field in which a form lists the parts of text that have times.
 const granularities = "timestamp_granularities[]"
 
-// passOverForm passes over fields that are unknown, as for other requests: see Options.StrictFields.
+// passOverForm ignores unknown fields of a form and lists them in the header Warnings, as for other requests. With
+// Options.StrictFields it returns an error for the first one.
 func (s *Server) passOverForm(w http.ResponseWriter, form *multipart.Form) error {
 	known := append(fieldsOf(audioForm{}), strings.TrimSuffix(granularities, "[]"))
 	var passed []string

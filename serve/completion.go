@@ -138,6 +138,7 @@ func readDefaults(q *plainRequest, fields map[string]json.RawMessage) error {
 // special tokens in texts are these tokens.
 func (s *Server) plainPrompts(data json.RawMessage) ([][]int32, error) {
 	var list []json.RawMessage
+	// A list with a number is a single prompt of tokens.
 	if json.Unmarshal(data, &list) != nil || slices.ContainsFunc(list, func(one json.RawMessage) bool {
 		return json.Unmarshal(one, new(int32)) == nil
 	}) {
@@ -253,7 +254,7 @@ type plainText struct {
 	began, first time.Time
 }
 
-// take adds a piece to an answer, and sends it in a stream.
+// take adds piece p to the text of answer i, and sends it if the answer is a stream.
 func (x *plainAnswer) take(i int, p piece) error {
 	t, part := &x.texts[i], ""
 	if t.first.IsZero() {
@@ -267,7 +268,7 @@ func (x *plainAnswer) take(i int, p piece) error {
 	t.content.WriteString(part)
 	var ids []int32
 	for _, token := range p.tokens {
-		if !x.tok.IsEnd(token.ID) {
+		if !x.tok.IsEnd(token.ID) { // the protocol does not list it
 			ids = append(ids, token.ID)
 		}
 	}
@@ -335,11 +336,12 @@ func (x *plainAnswer) write(ends []ending, context int) error {
 	return nil
 }
 
-// timings has the times of an answer. Other answers run at the same time, and count.
+// timings returns the times of an answer: from its beginning to its first token (prompt), and from there to its end
+// (predicted). Other answers run at the same time, so their work is included.
 func (t *plainText) timings(u usage) map[string]any {
 	first, now := t.first, time.Now()
 	if first.IsZero() {
-		first = now
+		first = now // there was no token
 	}
 	all := map[string]any{"cache_n": u.Details.Cached}
 	add := func(name string, tokens int, took time.Duration) {
@@ -347,15 +349,16 @@ func (t *plainText) timings(u usage) map[string]any {
 		all[name+"_n"] = tokens
 		all[name+"_ms"] = 1000 * seconds
 		all[name+"_per_token_ms"] = 1000 * seconds / float64(max(tokens, 1))
-		all[name+"_per_second"] = float64(tokens) / max(seconds, 1e-9)
+		all[name+"_per_second"] = float64(tokens) / max(seconds, 1e-9) // avoids a division by 0
 	}
 	add("prompt", u.Prompt-u.Details.Cached, first.Sub(t.began))
 	add("predicted", u.Completion, now.Sub(first))
 	return all
 }
 
-// chosen keeps the listed fields of an answer. An element of paths is a name, or a path such as
-// generation_settings/seed: the result then has the field under the path's last part. nil keeps all fields.
+// chosen returns the fields of an answer that paths lists. An element of paths is a name, or a path such as
+// generation_settings/seed, which becomes a field with the path's last name. Paths without a field are ignored. nil
+// keeps all fields.
 func chosen(fields map[string]any, paths []string) map[string]any {
 	if paths == nil {
 		return fields
@@ -388,7 +391,7 @@ func settings(j *job, stream bool) map[string]any {
 	}
 	predict := s.MaxTokens
 	if predict == 0 {
-		predict = -1
+		predict = -1 // llama.cpp's value for no limit
 	}
 	return map[string]any{"n_predict": predict, "max_tokens": predict, "seed": s.Seed, "temperature": s.Temperature,
 		"top_k": s.TopK, "top_p": topP, "min_p": s.MinP, "typical_p": s.Typical, "top_n_sigma": s.Sigmas,

@@ -173,6 +173,7 @@ func encoded(v []float32, format string) any {
 func (s *Server) inputsOf(data json.RawMessage) ([][]int32, error) {
 	list := []json.RawMessage{data}
 	var many []json.RawMessage
+	// A list that begins with a number is the tokens of a single text.
 	if json.Unmarshal(data, &many) == nil && (len(many) == 0 || json.Unmarshal(many[0], new(int32)) != nil) {
 		list = many
 	}

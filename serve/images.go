@@ -59,7 +59,8 @@ func (p contentPart) picture(where string) (one picture, ok bool) {
 	return one, true
 }
 
-// data returns the picture's file, which the URL has in it.
+// data decodes the picture from its data URL. It returns an error for other URLs, because the server fetches no
+// pictures.
 func (p picture) data() ([]byte, error) {
 	kind, text, ok := strings.Cut(p.url, ",")
 	kind, isData := strings.CutPrefix(kind, "data:")
@@ -74,7 +75,8 @@ func (p picture) data() ([]byte, error) {
 	return data, nil
 }
 
-// readPictures reads the pictures of a request by the model's vision tower.
+// readPictures encodes the pictures of a request by the model's vision tower. It returns an error for too many
+// pictures, and for a picture that cannot be read.
 func (s *Server) readPictures(ctx context.Context, list []picture) (read []*generate.Image, err error) {
 	if len(list) > maxPictures {
 		return nil, refuse(http.StatusBadRequest, "messages", "messages has %d pictures: want at most %d", len(list),

@@ -51,8 +51,9 @@ func (s *Server) adapterNames() (names []string) {
 	return names
 }
 
-// setScales sets the scales of adapters in a job. Adapters that the request does not list have the scale 0. The name of
-// an adapter, as the model's, lists that adapter.
+// setScales sets the scales of adapters in a job. model and list are the request's fields. Adapters that the list lacks
+// get the scale 0. Without a list, the name of an adapter as the model selects only that adapter, and any other name
+// leaves the server's scales.
 func (s *Server) setScales(j *job, model string, list []loraScale) error {
 	if i := slices.Index(s.adapterNames(), model); list == nil && i >= 0 && model != "" {
 		list = []loraScale{{i, &s.adapters()[i].Scale}}
@@ -68,7 +69,7 @@ func (s *Server) setScales(j *job, model string, list []loraScale) error {
 		return wrongLora("lora: probabilities of the prompt always use the server's scales: leave out logprobs, or " +
 			"the scales")
 	}
-	if n == 0 {
+	if n == 0 { // an empty list is allowed
 		return nil
 	}
 	j.sampling.AdapterScales = make([]float64, n)

@@ -98,7 +98,7 @@ func (q *messagesRequest) chat() (c request, err error) {
 			c.ThinkTokens = &q.Thinking.Budget
 		}
 	case "disabled":
-		c.ThinkTokens = new(int)
+		c.ThinkTokens = new(int) // 0 tokens of reasoning
 	}
 	if len(q.System) > 0 {
 		text, err := q.System.text("system")
@@ -115,7 +115,7 @@ func (q *messagesRequest) chat() (c request, err error) {
 		c.Messages = append(c.Messages, turns...)
 	}
 	if q.Choice.Single {
-		c.Parallel = new(bool)
+		c.Parallel = new(bool) // false: at most one call
 	}
 	c.Tools, c.ToolChoice, err = q.tools()
 	return c, err
@@ -177,7 +177,8 @@ func (m blocksMessage) turns(where string) (list []message, err error) {
 	return append(list, turn), nil
 }
 
-// tools returns the tools and the choice of tools in the form of chat/completions.
+// tools returns the request's tools and its choice of tools, as JSON in the form of chat/completions. Absent ones are
+// nil.
 func (q *messagesRequest) tools() (tools, choice json.RawMessage, err error) {
 	var list []any
 	for i, t := range q.Tools {
@@ -352,11 +353,12 @@ func (x *blocksAnswer) begin() error {
 	return x.sendEvent("message_start", map[string]any{"message": x.body([]any{})})
 }
 
-// part sends the events of a part of the answer. A part of another kind, and a call, begin a new block.
+// part sends the events of a part of the answer. A part of another kind than the current block's, and each call, begin
+// a new block.
 func (x *blocksAnswer) part(p reply.Part) error {
 	kind := p.Kind
 	if kind == reply.Arguments {
-		kind = reply.CallStart
+		kind = reply.CallStart // the arguments belong to the call's block
 	}
 	x.said.add(p)
 	var err error
@@ -374,7 +376,7 @@ func (x *blocksAnswer) part(p reply.Part) error {
 		err = errors.Join(err, x.sendEvent("content_block_start",
 			map[string]any{"index": x.index, "content_block": first}))
 	}
-	if p.Text == "" || p.Kind == reply.CallStart || err != nil {
+	if p.Text == "" || p.Kind == reply.CallStart || err != nil { // p.Kind == reply.CallStart: the first event has a call's name
 		return err
 	}
 	delta := map[string]any{"type": "text_delta", "text": p.Text}

@@ -46,7 +46,7 @@ func (m *metrics) begin() *record {
 	return &record{m: m, arrived: time.Now()}
 }
 
-// token records one more token.
+// token records one more token of the answer: the time to the first one, or since the one before.
 func (r *record) token() {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
@@ -61,7 +61,8 @@ func (r *record) token() {
 	r.m.answerTokens++
 }
 
-// end records the end of the request.
+// end records the end of the request: its reason how, its tokens u and its times. err is an error that ended it, or
+// nil. An error of the connection counts as abort.
 func (r *record) end(how finish, u usage, err error) {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
@@ -124,6 +125,7 @@ func writeFamilies(w io.Writer, servers []*Server) {
 		s.metrics.write(&text, s.o.Name, s.model)
 		name := ""
 		for line := range strings.Lines(text.String()) {
+			// Each name begins with a line HELP and a line TYPE, and its samples follow.
 			rest, isHelp := strings.CutPrefix(line, "# HELP ")
 			switch {
 			case isHelp:
@@ -183,7 +185,8 @@ func (m *metrics) write(w io.Writer, name string, of Model) {
 	}
 }
 
-// write writes the samples of a histogram. A bucket counts all durations up to its bound.
+// write writes the samples of a histogram in the text format of Prometheus. There a bucket counts all durations up to
+// its bound, including those of smaller buckets.
 func (h *histogram) write(w io.Writer, name, label string) {
 	total := 0
 	for i := range len(bounds) + 1 {

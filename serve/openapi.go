@@ -69,7 +69,8 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// schemaOf returns the JSON Schema of a type's JSON. A type with a decoder of its own may be any value.
+// schemaOf returns the JSON Schema of the JSON from which package json decodes a Go type. A type with its own decoder
+// may be any value. The default is an integer.
 func schemaOf(t reflect.Type) map[string]any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -98,7 +99,7 @@ func schemaOf(t reflect.Type) map[string]any {
 			if name == "" {
 				name = strings.ToLower(f.Name)
 			}
-			if !f.Anonymous {
+			if !f.Anonymous { // the fields of an embedded struct are listed themselves
 				properties[name] = schemaOf(f.Type)
 			}
 		}

@@ -8,14 +8,14 @@ import (
 )
 
 // allowOrigin lets pages of the origins in Options.Origins read answers (Cross-Origin Resource Sharing, Fetch
-// standard). It answers a browser's preflight request, and reports whether the request was one.
+// standard). If the request is a browser's preflight request, it answers it and returns true.
 func (s *Server) allowOrigin(w http.ResponseWriter, r *http.Request) (preflight bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" || !s.allowsOrigin(origin) {
 		return false
 	}
 	h := w.Header()
-	h.Add("Vary", "Origin")
+	h.Add("Vary", "Origin") // caches must keep answers for different origins apart
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", "Warnings, Retry-After")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {

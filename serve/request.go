@@ -96,7 +96,8 @@ type message struct {
 	More    map[string]json.RawMessage // its other fields with a value
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. Fields other than the role and the content are kept in More for the
+// template, without empty ones.
 func (m *message) UnmarshalJSON(data []byte) error {
 	fields := struct {
 		Role    string          `json:"role"`
@@ -181,6 +182,7 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 	if wrong := (*strictjson.Error)(nil); errors.As(strictjson.Check(data), &wrong) {
 		return nil, refuse(http.StatusBadRequest, wrong.Place, "the request: %v", wrong)
 	}
+	// A field that is null counts as absent.
 	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
 	err = json.Unmarshal(data, v)
 	wrong := (*json.UnmarshalTypeError)(nil)
@@ -190,6 +192,7 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 	case !errors.As(err, &wrong):
 		return nil, refuse(http.StatusBadRequest, "", "the request: %v", err)
 	}
+	// The field is a list or an object of the right kind, so the error is in a value inside it.
 	what := wrong.Field
 	if raw := fields[what]; len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') && raw[0] != brackets[wrong.Value] {
 		what = "a value in " + what
@@ -228,7 +231,7 @@ func describeWanted(t reflect.Type) string {
 	return "an integer"
 }
 
-// readRequest reads a request for text. foreign lists fields of other paths.
+// readRequest reads a request for text. foreign lists fields that belong to other paths, and are an error here.
 func (s *Server) readRequest(w http.ResponseWriter, r *http.Request, foreign ...string) (q request, err error) {
 	fields, err := readJSON(r, &q)
 	if err != nil {
@@ -242,9 +245,10 @@ func (s *Server) readRequest(w http.ResponseWriter, r *http.Request, foreign ...
 	return q, s.checkFields(w, fields, fieldsOf(q), unsupported, q.Model)
 }
 
-// checkFields checks the names of a request's fields. It refuses a field if the answer would be of no use without it.
-// Other fields that it does not know are passed over, and the header Warnings lists them, unless Options.StrictFields
-// is set. It refuses another model's name with Options.StrictModel.
+// checkFields checks the names of a request's fields. known lists the valid ones. unsupported has the fields that vkc
+// does not support, each with the values that have no effect. A field without which the answer would be wrong is an
+// error. Other unknown fields are ignored, and the header Warnings lists them; with Options.StrictFields they are
+// errors. With Options.StrictModel another model's name is an error.
 func (s *Server) checkFields(w http.ResponseWriter, fields map[string]json.RawMessage, known []string,
 	unsupported map[string][]string, model string) error {
 	var passed []string
@@ -362,7 +366,7 @@ func (q *request) maxTokens(j *job) error {
 	return nil
 }
 
-// mirostat sets the sampling of even surprise, with llama.cpp's defaults.
+// mirostat sets the sampling options of Mirostat, with llama.cpp's defaults, if the request asks for it.
 func (q *request) mirostat(s *generate.Sampling) {
 	if q.Mirostat == 0 {
 		return
@@ -376,7 +380,8 @@ func (q *request) mirostat(s *generate.Sampling) {
 	}
 }
 
-// dry sets the penalty against repetition, with llama.cpp's defaults.
+// dry sets the penalty against repetition (DRY), with llama.cpp's defaults, if the request asks for it. It returns an
+// error for wrong values even if the penalty is off.
 func (q *request) dry(s *generate.Sampling) error {
 	d := generate.Dry{Multiplier: q.DryMultiplier, Base: 1.75, Allowed: 2, Last: -1, Breakers: generate.DefaultBreakers}
 	if q.DryBase != nil {
@@ -399,7 +404,7 @@ func (q *request) dry(s *generate.Sampling) error {
 			"want at most %d sequence breakers, each of at most %d bytes", maxStops, maxStopSize)
 	}
 	d.Breakers = slices.DeleteFunc(slices.Clone(d.Breakers), func(b string) bool { return b == "" })
-	if q.DryMultiplier != 0 {
+	if q.DryMultiplier != 0 { // 0 is off
 		s.Dry = &d
 	}
 	return nil
@@ -466,7 +471,8 @@ func (q *request) probabilities(j *job) error {
 	return nil
 }
 
-// textLogprobs reads a completion request's logprobs, the number of likeliest tokens.
+// textLogprobs reads a completion request's logprobs, the number of likeliest tokens. With echo, the tokens of the
+// prompt get log-probabilities too.
 func (q *request) textLogprobs(j *job) error {
 	if len(q.Logprobs) == 0 || string(q.Logprobs) == "null" {
 		return q.probabilities(j)
@@ -480,7 +486,7 @@ func (q *request) textLogprobs(j *job) error {
 	return nil
 }
 
-// stopsOf reads a stop word or a list of them.
+// stopsOf reads a stop word or a list of them, without empty ones. It returns an error for too many or too long ones.
 func stopsOf(data json.RawMessage) (list []string, err error) {
 	var one string
 	switch {
@@ -499,7 +505,8 @@ func stopsOf(data json.RawMessage) (list []string, err error) {
 	return list, nil
 }
 
-// conversation makes the prompt of a request's messages, tools and variables of the template, and reads its pictures.
+// conversation makes the prompt from a request's messages, tools and template variables, and reads the pictures of the
+// messages. It returns an error if the prompt is too long.
 func (s *Server) conversation(ctx context.Context, q *request, t *tools) (prompt []int32, read []*generate.Image,
 	err error) {
 	c, pictures, err := s.talk(q, t)
@@ -520,7 +527,7 @@ func (s *Server) conversation(ctx context.Context, q *request, t *tools) (prompt
 }
 
 // talk returns the context of the chat template for a request: its messages, tools and variables. It also returns the
-// messages' pictures.
+// pictures of the messages, which it does not read.
 func (s *Server) talk(q *request, t *tools) (c chat.Context, pictures []picture, err error) {
 	if len(q.Messages) == 0 {
 		return c, nil, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
@@ -574,6 +581,7 @@ func (q *request) variables() (more chat.Object, err error) {
 			more = append(more, chat.Field{Key: "enable_thinking", Value: q.Effort != "none"})
 		}
 	}
+	// A limit of 0 tokens turns reasoning off.
 	if _, ok := more.Get("enable_thinking"); q.ThinkTokens != nil && *q.ThinkTokens == 0 && !ok {
 		more = append(more, chat.Field{Key: "enable_thinking", Value: false})
 	}
@@ -649,8 +657,8 @@ func (m *message) calls(where string) (more chat.Object, err error) {
 	return more, nil
 }
 
-// parseArguments replaces the arguments of a call, a JSON string in the protocol, by the object in the string. It
-// reports whether the call has such arguments.
+// parseArguments replaces the arguments of a call, which the protocol has as a JSON string, by the object in the
+// string. It returns false if the call has no such arguments.
 func parseArguments(call any) bool {
 	fields, _ := call.(chat.Object)
 	f, _ := fields.Get("function")
@@ -671,7 +679,8 @@ func parseArguments(call any) bool {
 	return false
 }
 
-// contentOf reads the content of a message: a string, or a list of parts. Content without pictures is a text.
+// contentOf reads the content of a message: a string, or a list of parts. It returns a string, or for content with
+// pictures a list of parts for the template. where names the message in errors.
 func (s *Server) contentOf(where string, data json.RawMessage) (content any, pictures []picture, err error) {
 	var text string
 	if len(data) > 0 && json.Unmarshal(data, &text) == nil {
@@ -709,6 +718,7 @@ func (s *Server) contentOf(where string, data json.RawMessage) (content any, pic
 func (s *Server) promptsOf(data json.RawMessage) (prompts [][]int32, texts []string, err error) {
 	list := []json.RawMessage{data}
 	var several []json.RawMessage
+	// A list that begins with a number is a single prompt of tokens.
 	if json.Unmarshal(data, &several) == nil && len(several) > 0 && json.Unmarshal(several[0], new(int32)) != nil {
 		list = several
 	}

@@ -78,7 +78,7 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// texts returns the texts of the documents.
+// texts returns the texts of the documents. A document is a JSON string, or an object with the field text.
 func (q *rerankRequest) texts() ([]string, error) {
 	texts := make([]string, len(q.Documents))
 	for i, d := range q.Documents {
@@ -133,7 +133,8 @@ func (s *Server) rate(ctx context.Context, query string, documents []string) (me
 	return "cosine of embeddings", total, scores, err
 }
 
-// crossEncoded returns the ratings of a cross-encoder for documents, each together with the query.
+// crossEncoded returns the ratings of documents by a cross-encoder, which reads each together with the query. total is
+// the number of tokens.
 func (s *Server) crossEncoded(ctx context.Context, query string, documents []string) (total int, scores []float32,
 	err error) {
 	m := s.embedder.(ranker)
@@ -151,7 +152,8 @@ func (s *Server) crossEncoded(ctx context.Context, query string, documents []str
 	return total, scores, nil
 }
 
-// cosines returns the cosines of the angles between the embeddings of documents and of the query.
+// cosines returns the cosine of the angle between the embeddings of each document and of the query. total is the number
+// of tokens.
 func (s *Server) cosines(ctx context.Context, query string, documents []string) (total int, scores []float32,
 	err error) {
 	embed := func(text, where string) ([]float32, error) {
@@ -174,7 +176,7 @@ func (s *Server) cosines(ctx context.Context, query string, documents []string) 
 			return 0, nil, err
 		}
 		for k, x := range v {
-			scores[i] += float32(x * asked[k])
+			scores[i] += float32(x * asked[k]) // both have length 1; the conversion prevents a fused multiply-add
 		}
 	}
 	return total, scores, nil

@@ -94,7 +94,8 @@ func (q *responsesRequest) chat() (c request, err error) {
 	return c, nil
 }
 
-// message converts an item of the input to a message of chat/completions. where names the item in errors.
+// message converts an item of the input to a message of chat/completions. Calls and reasoning become messages of the
+// assistant, and the output of a call a message of a tool. where names the item in errors.
 func (item inputItem) message(where string) (message, error) {
 	wrong := func(format string, args ...any) (message, error) {
 		return message{}, refuse(http.StatusBadRequest, "input", where+format, args...)
@@ -212,7 +213,8 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// body returns a response. end is "" while the answer is in progress.
+// body returns a response with the given output items. end is the reason for the answer's end, or "" while it is in
+// progress. use is the number of tokens, or nil if it is not known yet.
 func (x *response) body(end finish, output []any, use *usage) map[string]any {
 	status, why := "in_progress", any(nil)
 	switch end {
@@ -244,7 +246,8 @@ func (x *response) body(end finish, output []any, use *usage) map[string]any {
 	return body
 }
 
-// item is an output item with text: a message, or reasoning. status is the protocol's word.
+// item returns an output item: a message with the text, or reasoning. status is the protocol's word. An item in
+// progress has no content yet.
 func (x *response) item(kind reply.Kind, text, status string) map[string]any {
 	content := []any{}
 	if status != "in_progress" {
@@ -266,7 +269,8 @@ func textPart(kind reply.Kind, text string) map[string]any {
 	return map[string]any{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": []any{}}
 }
 
-// output lists the output items: the reasoning and the text, if any, and the calls.
+// output lists the output items: the reasoning, the text and the calls. There is a text, perhaps an empty one, unless
+// there are calls.
 func (x *response) output(end finish) (items []any) {
 	status := "completed"
 	if end == finishLength {
@@ -345,7 +349,8 @@ func (x *response) begin() error {
 		x.sendEvent("response.in_progress", map[string]any{"response": x.body("", []any{}, nil)}))
 }
 
-// part sends the events of a part of the answer. A part of another kind, and a call, begin a new item.
+// part sends the events of a part of the answer. A part of another kind than the current item's, and each call, begin a
+// new item.
 func (x *response) part(p reply.Part) error {
 	kind := p.Kind
 	if kind == reply.Arguments {
@@ -353,6 +358,7 @@ func (x *response) part(p reply.Part) error {
 	}
 	var err error
 	if p.Kind == reply.CallStart || !x.open || kind != x.kind {
+		// The current item ends before p is added, because its last events have its whole text.
 		err = x.finish("completed")
 		x.said.add(p)
 		err = errors.Join(err, x.beginItem(kind))

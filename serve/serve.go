@@ -444,7 +444,8 @@ type listener struct {
 	calls  int
 }
 
-// listener returns the listener of a choice. It finds reasoning and calls if the model has a form for them.
+// listener returns the listener of a choice, which finds stop words. It also finds reasoning and calls if the model has
+// a form for them.
 func (j *job) listener() *listener {
 	l := &listener{cut: stopper{stopWords: j.stop}}
 	if j.form == nil {
@@ -481,7 +482,8 @@ func (l *listener) end() (parts []reply.Part) {
 	return parts
 }
 
-// stop returns the parts before a stop word or a second call, and whether there is one.
+// stop returns the parts of list before a stop word, or before a second call if only one is allowed. over says that it
+// found one of these.
 func (l *listener) stop(list []reply.Part) (parts []reply.Part, over bool) {
 	for _, p := range list {
 		if p.Kind == reply.Content {
@@ -493,6 +495,7 @@ func (l *listener) stop(list []reply.Part) (parts []reply.Part, over bool) {
 			}
 			continue
 		}
+		// Text that was held back, because it may begin a stop word, belongs before this part.
 		if rest := l.cut.rest(); rest != "" {
 			parts = append(parts, reply.Part{Kind: reply.Content, Text: rest})
 			l.cut.heldBack = ""
@@ -538,7 +541,8 @@ func (s *Server) withTimeout(ctx context.Context) (context.Context, context.Canc
 		"the answer took longer than %v, the server's limit", s.o.Timeout))
 }
 
-// score returns the tokens of the prompts of a job, and how probable they are.
+// score returns the tokens of each prompt of a job with their probabilities. The first error ends the work on all
+// prompts.
 func (s *Server) score(ctx context.Context, j job) ([][]generate.Token, error) {
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
@@ -555,7 +559,7 @@ func (s *Server) score(ctx context.Context, j job) ([][]generate.Token, error) {
 		})
 	}
 	all.Wait()
-	return list, context.Cause(ctx)
+	return list, context.Cause(ctx) // nil unless a prompt failed or the time ran out
 }
 
 // run answers a prompt of a job and passes the text to emit piece by piece. An error of emit ends the answer.

@@ -74,7 +74,8 @@ func NewSeveral(list []Source, o Options, limits Limits) *Several {
 	return v
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP answers a request. A request that names a model goes to the model's server, and v's own server answers the
+// others.
 func (v *Several) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	target, ok := v.modelRoute(r)
 	if !ok {
@@ -187,6 +188,7 @@ func (v *Several) acquire(ctx context.Context, s *loadable) (*Server, error) {
 			v.mu.Unlock()
 			return s.server, nil
 		case s.loading != nil:
+			// Another request loads the model. The loop looks again when it is done, because it may have failed.
 			loading := s.loading
 			v.mu.Unlock()
 			if err := wait(ctx, loading); err != nil {
@@ -211,7 +213,8 @@ func (v *Several) acquire(ctx context.Context, s *loadable) (*Server, error) {
 	}
 }
 
-// load loads a model. If there is no memory for it, it unloads idle models first.
+// load loads a model, whose s.loading the caller has set. If there is no memory for it, it unloads idle models, the
+// oldest first, until it fits.
 func (v *Several) load(s *loadable) error {
 	o := v.o
 	o.Name = s.Name
@@ -229,7 +232,7 @@ func (v *Several) load(s *loadable) error {
 	defer v.mu.Unlock()
 	close(s.loading)
 	s.loading = nil
-	v.change()
+	v.change() // wakes requests that wait for a place
 	if err != nil {
 		return fmt.Errorf("model %s: %w", s.Name, err)
 	}
@@ -304,11 +307,11 @@ func (v *Several) unload(s *loadable) {
 	v.change()
 }
 
-// unloadIdle unloads models that have no requests for Limits.Idle.
+// unloadIdle unloads each model that has had no requests for the time Limits.Idle. It returns when v ends.
 func (v *Several) unloadIdle() {
 	for v.ended.Err() == nil {
 		v.mu.Lock()
-		next := v.limits.Idle
+		next := v.limits.Idle // the time until the next model may be due
 		var due *loadable
 		for _, s := range v.sources {
 			if s.server == nil || s.users > 0 {
@@ -347,7 +350,7 @@ func (v *Several) servers() (list []*Server) {
 	return list
 }
 
-// cards describes all models. Those that are not loaded have less to say.
+// cards describes all models. The description of a model that is not loaded has its name and status only.
 func (v *Several) cards() (list []map[string]any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

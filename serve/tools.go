@@ -126,7 +126,7 @@ type said struct {
 	calls              []call
 }
 
-// add adds a part. It gives a call that begins an id.
+// add adds a part to the answer's text, reasoning or calls. A call gets an id when it begins.
 func (s *said) add(p reply.Part) {
 	switch p.Kind {
 	case reply.Content:

@@ -10,7 +10,7 @@ import (
 )
 
 // origins are the names of packages and formats that begin errors of the library, so that Go programs see where an
-// error comes from. A user of the command named a file, a flag or a device, and not these.
+// error comes from. The command strips them from messages, because its users do not know the packages.
 var origins = strings.Fields(`alternate audio bundle chat check collective device fast generate gguf grammar graph
 	graphgen huggingface imatrix interp kernel key llm lora multi npy onnx optest optim passes quant quantize
 	safetensors schedule schema serve speech spirv tokenizer train transcribe vision vk vkb weights`)
@@ -21,8 +21,9 @@ var origin = regexp.MustCompile(`(^|: )((?:(?:` + strings.Join(origins, "|") + `
 // ofGraph matches the beginning of an error of a program: the call, and the name of the graph.
 var ofGraph = regexp.MustCompile(`^([a-z ]+) graph(?: "[^"]*")?: `)
 
-// message returns an error's text for the user of a command, without lines' ends. It begins with the file, flag,
-// argument or device that the user gave. A graph is the file that has it, if the command has one file.
+// message returns an error's text for the user of a command, without the names of packages at its beginning and after
+// colons. A name that the user gave as an argument or as the model stays. If the user gave just one, the message names
+// it in place of a graph.
 func message(cmd *cobra.Command, text string) string {
 	given := cmd.Flags().Args()
 	if model := cmd.Flags().Lookup("model"); model != nil && model.Changed {

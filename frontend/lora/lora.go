@@ -109,7 +109,7 @@ func fromGGUF(f *gguf.File, cfg llm.Config) (*Adapter, error) {
 	if err != nil && !errors.Is(err, gguf.ErrNoKey) {
 		return nil, err
 	}
-	if !(math.Abs(alpha) <= maxFactor) {
+	if !(math.Abs(alpha) <= maxFactor) { // also NaN
 		return nil, fmt.Errorf("metadata %q is %v: want a number", alphaKey, alpha)
 	}
 	a := newAdapter()
@@ -254,7 +254,8 @@ func (a *Adapter) Weight(name string) (*ir.Data, error) {
 	return t.read()
 }
 
-// read returns the tensor.
+// read returns the tensor, after the changes that its fields describe: a stack of parts, chosen rows, a transpose, or
+// chosen columns.
 func (t tensor) read() (d *ir.Data, err error) {
 	if t.parts != nil {
 		return stacked(t.parts)

@@ -31,8 +31,8 @@ type Merged struct {
 }
 
 // Merge adds the tensors and metadata of a model to w, with the matrices of adapters added to the weights. A weight
-// keeps its type. Sums are computed a few rows at a time, when w is written, so that the model is never in memory as a
-// whole.
+// keeps its type. Sums are computed a few rows at a time, when w is written, so the whole model is never in memory.
+// Merge returns an error if a weight of an adapter is also the model's output, or has a type that cannot be written.
 func Merge(ctx context.Context, w *gguf.Writer, f *gguf.File, list []Scaled) (m Merged, err error) {
 	if f, err = f.Unscaled(); err != nil {
 		return m, err
@@ -43,7 +43,7 @@ func Merge(ctx context.Context, w *gguf.Writer, f *gguf.File, list []Scaled) (m 
 		}
 	}
 	for _, t := range f.Tensors() {
-		var own []Scaled
+		var own []Scaled // the adapters of this weight
 		for _, s := range list {
 			if _, ok := s.matrices[t.Name]; ok && s.Scale != 0 {
 				own = append(own, s)
@@ -226,7 +226,7 @@ func addRows(x []float32, columns, first, each int, list []delta) {
 	all.Wait()
 }
 
-// floats decodes a tensor.
+// floats decodes a tensor, which may be quantized, to f32.
 func floats(d *ir.Data) (x []float32, err error) {
 	err = mmap.Guard(func() error {
 		if d.DType.IsBlock() {

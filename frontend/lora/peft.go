@@ -62,7 +62,7 @@ type targets struct {
 	set    bool
 }
 
-// UnmarshalJSON reads a list of names, a regular expression, "all-linear" or null.
+// UnmarshalJSON reads a list of names, a regular expression for whole names, "all-linear" or null.
 func (t *targets) UnmarshalJSON(text []byte) error {
 	var one string
 	switch {
@@ -180,8 +180,8 @@ func (c *peft) adapts(module string) bool {
 	return false
 }
 
-// byPattern returns the value of the first pattern that matches a module or ends its name, or otherwise if none does.
-// Patterns are regular expressions.
+// byPattern returns the value of the first pattern, in alphabetical order, that matches a module's name or its end
+// after a dot. It returns otherwise if none does. Patterns are regular expressions.
 func byPattern[T any](patterns map[string]T, module string, otherwise T) (T, error) {
 	for _, p := range slices.Sorted(maps.Keys(patterns)) {
 		re, err := regexp.Compile(`^(?:.*\.)?(?:` + p + `)$`)
@@ -195,14 +195,15 @@ func byPattern[T any](patterns map[string]T, module string, otherwise T) (T, err
 	return otherwise, nil
 }
 
-// factor returns the factor of a module, and an error if its rank is not as configured.
+// factor returns the factor of a module's matrices, which is alpha/rank, or alpha/sqrt(rank) with RSLoRA. It returns an
+// error if the rank is not as configured.
 func (c *peft) factor(module string, rank int) (float64, error) {
 	want, err := byPattern(c.Ranks, module, c.Rank)
 	if err == nil && want != rank {
 		err = fmt.Errorf("module %q has rank %d: want %d", module, rank, want)
 	}
 	alpha, failed := byPattern(c.Alphas, module, c.Alpha)
-	if !(math.Abs(alpha) <= maxFactor) {
+	if !(math.Abs(alpha) <= maxFactor) { // also NaN
 		failed = fmt.Errorf("alpha of module %q is %v: want a number", module, alpha)
 	}
 	if err = errors.Join(err, failed); err != nil {
@@ -319,8 +320,8 @@ func (c *peft) modules(f *safetensors.File) (map[string]*pair, error) {
 	return modules, nil
 }
 
-// pairOf returns A and B for a weight of the model. o says from which modules the weight comes. If GGUF files have the
-// weight's rows in another order than folders, B's rows get that order, and so do A's columns for the weight's columns.
+// pairOf returns A and B for a weight of the model. o says from which tensors of a folder the weight comes. If GGUF
+// files store the weight's rows or columns in another order than folders, B's rows or A's columns get that order.
 func pairOf(o llm.Origin, modules map[string]*pair) (pair, error) {
 	if o.Stacked && o.Rows != nil {
 		return pair{}, fmt.Errorf("the adapter has matrices for %q, and the folder's tensor has some of its rows: "+
@@ -387,7 +388,7 @@ func stacked(parts []tensor) (*ir.Data, error) {
 	return out, nil
 }
 
-// transposed returns a matrix of floats with its axes exchanged.
+// transposed returns a matrix with its axes exchanged. Its elements are floats, not blocks.
 func transposed(d *ir.Data) (*ir.Data, error) {
 	size, rows, columns := d.DType.BlockBytes(), d.Dims[0], d.Dims[1]
 	out := &ir.Data{DType: d.DType, Dims: []int{columns, rows}, Bytes: make([]byte, len(d.Bytes))}
@@ -436,7 +437,7 @@ func pickColumns(d *ir.Data, columns []int) (*ir.Data, error) {
 	return transposed(turned)
 }
 
-// pick returns some rows of a matrix.
+// pick returns the given rows of a matrix, in their order. It returns an error for a row that does not exist.
 func pick(d *ir.Data, rows []int) (*ir.Data, error) {
 	out := &ir.Data{DType: d.DType, Dims: []int{len(rows), d.Dims[1]}}
 	size := len(d.Bytes) / max(d.Dims[0], 1)

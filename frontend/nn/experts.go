@@ -53,6 +53,7 @@ func (r Routing) Choose(x frontend.Tensor, w Weights) (share, ids frontend.Tenso
 		scores = scores.Softmax(-1)
 	}
 	bias := w.Sub("exp_probs_b")
+	// chosen decides which experts are used, and share, from the scores themselves, how much each counts.
 	if chosen := scores; bias.Has("bias") || r.Groups > 1 {
 		if bias.Has("bias") {
 			chosen = chosen.Add(as(bias.Get("bias"), x.DType()))
@@ -129,8 +130,9 @@ func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
 	return experts(x.Unsqueeze(1), w, ids, gated).Mul(share.Unsqueeze(-1)).Sum(1)
 }
 
-// experts returns the results [T, used, width] of the experts with numbers ids [T, used]. row is [T, used, width], or
-// [T, 1, width] if all experts of a token read the same.
+// experts returns the results [T, used, width] of gated feed-forward experts with numbers ids [T, used]. row is [T,
+// used, width], or [T, 1, width] if all experts of a token read the same. gated combines the gate and the up matrix's
+// results.
 func experts(row frontend.Tensor, w Weights, ids frontend.Tensor,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
@@ -147,7 +149,7 @@ func experts(row frontend.Tensor, w Weights, ids frontend.Tensor,
 		return y
 	}
 	var gate, up frontend.Tensor
-	if both := w.Sub("ffn_gate_up_exps"); both.Has("weight") {
+	if both := w.Sub("ffn_gate_up_exps"); both.Has("weight") { // gate and up stacked in one matrix
 		all := linear(row, both)
 		hidden := int(all.Dim(2).Max()) / 2
 		gate, up = all.Slice(2, 0, ir.D(hidden)), all.Slice(2, hidden, ir.D(2*hidden))

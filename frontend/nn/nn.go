@@ -71,7 +71,7 @@ func (w Weights) ordered(x, ids frontend.Tensor) frontend.Tensor {
 // that a part of the matmul's kernel.
 func (w Weights) matrix(t ir.DType) (matrix, scale frontend.Tensor) {
 	matrix = as(w.get("weight"), t)
-	if scale = w.Optional("weight_scale"); scale.IsZero() {
+	if scale = w.Optional("weight_scale"); scale.IsZero() { // the weight has no scales
 		return matrix, scale
 	}
 	scale = as(scale, t)
@@ -83,7 +83,7 @@ func (w Weights) matrix(t ir.DType) (matrix, scale frontend.Tensor) {
 		apart := append(slices.Clone(shape[:len(shape)-1]), groups, -1)
 		return matrix.Reshape(apart...).Mul(scale.Unsqueeze(-1)).Reshape(shape...), frontend.Tensor{}
 	}
-	return matrix, scale.Squeeze(-1)
+	return matrix, scale.Squeeze(-1) // one scale for each row
 }
 
 // Matrix is the matrix of a layer that takes apart its rows, or multiplies by it from both sides. It may be a stack.

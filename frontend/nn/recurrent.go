@@ -75,8 +75,8 @@ func (r recurrence) gate(z frontend.Tensor, i int) frontend.Tensor {
 	return z.Slice(1, i*r.hidden, (i+1)*r.hidden)
 }
 
-// run calls step for each time step, as the body of a loop. It returns the last states, and the first state of all
-// steps.
+// run calls step for each time step, as the body of a loop. in is the step's part of x, [N, gates*hidden]. run returns
+// the last states, and the first state of all steps. A zero Tensor in states begins with zeros.
 func (r recurrence) run(states []frontend.Tensor,
 	step func(in frontend.Tensor, state []frontend.Tensor) []frontend.Tensor) ([]frontend.Tensor, frontend.Tensor) {
 	b := r.x.Builder()

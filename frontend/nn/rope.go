@@ -5,11 +5,12 @@ import (
 )
 
 // RopeAxes is rotary embedding with positions in several directions, as for the patches of a picture (M-RoPE; Wang et
-// al. 2024, arXiv:2409.12191). Pair i of the innermost elements of x turns by the position in direction axes[i]. Each
-// direction has a vector of positions. The options are as in frontend.Tensor.Rope, with RopeHalf: the elements of
-// pair i are i and i+len(axes).
+// al. 2024, arXiv:2409.12191). positions has a vector of positions for each direction. Pair i of the innermost elements
+// of x turns by the position in direction axes[i]. The options are as in frontend.Tensor.Rope, with RopeHalf: the
+// elements of pair i are i and i+len(axes).
 func RopeAxes(x frontend.Tensor, positions []frontend.Tensor, axes []int,
 	options ...frontend.RopeOption) frontend.Tensor {
+	// All pairs turn by each direction in turn, and every pair keeps the result for its own direction.
 	y := x.Rope(positions[0], options...)
 	width := int(x.Dim(-1).Max())
 	for direction := 1; direction < len(positions); direction++ {

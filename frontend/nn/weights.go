@@ -103,7 +103,8 @@ func (w Weights) Get(name string) frontend.Tensor {
 	return w.get(name)
 }
 
-// get is Get for a matrix with an order of columns or with scales too.
+// get returns a matrix in its stored form, unlike Get, which refuses one with an order of columns or with scales. It
+// declares the weight at the first use.
 func (w Weights) get(name string) frontend.Tensor {
 	full := w.name(name)
 	if t, ok := w.model.made[full]; ok {
@@ -114,8 +115,9 @@ func (w Weights) get(name string) frontend.Tensor {
 		w.model.b.Fail("weight", fmt.Errorf("the model has no weight %q", full))
 	}
 	var t frontend.Tensor
+	// give, if set, supplies a tensor in place of a weight of the graph.
 	if w.model.give == nil {
-		axis := -1
+		axis := -1 // not sharded
 		if w.model.shard != nil {
 			axis = w.model.shard(full)
 		}

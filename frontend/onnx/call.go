@@ -114,8 +114,9 @@ func (c *call) number(i int) float64 {
 	return f[0]
 }
 
-// anyAttr returns an attribute of any type, or nil. If the attribute refers to one of the enclosing function, it
-// returns the function's.
+// anyAttr returns an attribute of any type, or nil if the node has none of that name. If the attribute is a reference
+// to an attribute of the enclosing function (ref_attr_name), anyAttr returns the value that the function was called
+// with, or nil.
 func (c *call) anyAttr(name string) *Attribute {
 	c.consumed.atAttr(name)
 	a := c.node.attr(name)
@@ -125,7 +126,7 @@ func (c *call) anyAttr(name string) *Attribute {
 	return a
 }
 
-// attr is like anyAttr, for an attribute that must have type t if it is there.
+// attr returns an attribute, or nil if the node has none of that name. It fails if the attribute's type is not t.
 func (c *call) attr(name string, t AttributeType) *Attribute {
 	a := c.anyAttr(name)
 	if a != nil && a.Type != t {
@@ -134,7 +135,7 @@ func (c *call) attr(name string, t AttributeType) *Attribute {
 	return a
 }
 
-// must is like attr, for an attribute that the op requires.
+// must returns an attribute that the op requires. It fails if the node lacks the attribute or its type is not t.
 func (c *call) must(name string, t AttributeType) *Attribute {
 	a := c.attr(name, t)
 	if a == nil {

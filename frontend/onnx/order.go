@@ -25,8 +25,9 @@ func (n *Node) reads(visit func(name string)) {
 	}
 }
 
-// ordered sorts nodes so that each comes after the nodes with the results that it reads. It keeps the order if it is
-// valid; otherwise it moves a node before its first reader.
+// ordered sorts nodes topologically, so that each comes after the nodes that compute its inputs. A node that comes
+// after a reader of its result moves to just before its first reader; the others keep their order. ordered returns an
+// error if two nodes make the same result, or if there is a cycle.
 func ordered(nodes []*Node) ([]*Node, error) {
 	maker := map[string]int{}
 	for i, n := range nodes {
@@ -38,7 +39,7 @@ func ordered(nodes []*Node) ([]*Node, error) {
 			maker[name] = i
 		}
 	}
-	delete(maker, "")
+	delete(maker, "") // outputs that a node leaves out have an empty name
 	inOrder := true
 	for i, n := range nodes {
 		n.reads(func(name string) {
@@ -84,6 +85,7 @@ func ordered(nodes []*Node) ([]*Node, error) {
 			switch {
 			case !seen[next]:
 				visit(next)
+			// The search has begun with this node and has not finished it, so the node needs itself.
 			case !done[next]:
 				var circle []*Node
 				from := slices.IndexFunc(stack, func(v visited) bool { return v.node == next })

@@ -86,9 +86,9 @@ func RuleOf(choose func(p frontend.Tensor) Rule) Option {
 // TakeIf makes Train change parameters and states only in runs in which take, a bool scalar, is true.
 func TakeIf(take frontend.Tensor) Option { return func(t *training) { t.take = take } }
 
-// Train updates parameters, which are states, by their gradients. The rule's states for parameter NAME are named NAME.m
-// and so on, with the names of Memory. step is a scalar with the number of the step, from 1, such as the result of
-// Steps.
+// Train updates parameters, which are states, by their gradients. The rule's memory for parameter NAME is in states
+// NAME.m and so on, with the names of Memory. step is a scalar with the number of the step, from 1, such as the result
+// of Steps.
 func Train(rule Rule, params, grads []frontend.Tensor, step frontend.Tensor, options ...Option) {
 	var t training
 	for _, o := range options {
@@ -181,10 +181,11 @@ func (l LossScale) Step(scale frontend.Tensor, grads ...frontend.Tensor) (out []
 	out, finite = Unscale(scale, grads...)
 	b := scale.Builder()
 	good := b.State(scale.Node().Name()+".good", ir.I32)
-	run := good.AddScalar(1)
+	run := good.AddScalar(1) // steps without an overflow, with this one
 	grows := run.Ge(run.Lit(float64(l.Every)))
 	larger := grows.Where(scale.MulScalar(l.Growth).Min(scale.Lit(l.Max)), scale)
 	b.Update(scale, finite.Where(larger, scale.MulScalar(l.Backoff).Max(scale.Lit(1))))
+	// The count begins again after an overflow, and after the scale has grown.
 	b.Update(good, finite.And(grows.Not()).Where(run, run.Lit(0)))
 	return out, finite
 }

@@ -12,8 +12,8 @@ import (
 // Head is a head of attention to the sound.
 type Head struct{ Layer, Head int }
 
-// alignmentHeads returns the heads that follow the spoken words: the file's list, or else all of the second half of
-// the decoder's layers.
+// alignmentHeads returns the heads of the decoder's attention to the sound that attend to the position of the spoken
+// word: the list in the model's file, or if it has none, all heads of the second half of the decoder's layers.
 func (c Config) alignmentHeads() (list []Head) {
 	if len(c.AlignmentHeads) > 0 {
 		return c.AlignmentHeads
@@ -32,15 +32,15 @@ const medianWidth = 7
 // MinAligned is the smallest number of positions of a sound that Align takes.
 const MinAligned = medianWidth/2 + 1
 
-// Align returns the graph that says when tokens are spoken, in a sound that a run of Listen has heard. Inputs "tokens"
-// i32[T] are a whole text with the tokens before it, and "next" i32[T] the token after each. T is a symbol up to
-// Context, and F one up to AudioContext, the positions with sound, MinAligned or more. end is the token that ends a
-// text.
+// Align returns the graph that finds when tokens are spoken, in a sound that a run of Listen has encoded. Input
+// "tokens" i32[T] is a whole text with the tokens before it, and "next" i32[T] has the token after each. The symbol T
+// is at most Context. The symbol F, the number of positions with sound, is MinAligned to AudioContext. end is the token
+// that ends a text.
 //
 // Output "attention" f32[T, F] is the mean of the alignment heads' attention (Radford et al. 2022, arXiv:2212.04356,
-// and the published program's word timestamps): its softmax over the F positions, less the mean of all tokens, over
-// their standard deviation, under a median filter of 7 positions. Output "chances" f32[T] has the log probability of
-// each token of "next" among the tokens of text.
+// and the published program's word timestamps). Of each head it takes the softmax over the F positions, subtracts the
+// mean over all tokens, divides by their standard deviation, and applies a median filter of 7 positions. Output
+// "chances" f32[T] has the log probability of each token of "next" among the tokens of text.
 func Align(c Config, end int32, list ...Option) (*ir.Graph, error) {
 	if end < 1 || int(end) > c.Vocab {
 		return nil, fmt.Errorf("speech: token %d ends a text: want 1 to %d", end, c.Vocab)
@@ -71,7 +71,8 @@ func Align(c Config, end int32, list ...Option) (*ir.Graph, error) {
 		x := m.decoder(b, m.embed(tokens, b.Iota(ir.I32, 0, t)), o.cache, attend, hear)
 		b.Output("attention", sum.MulScalar(1/float64(len(all))))
 		x = nn.LayerNorm(x, m.w.Sub("dec.output_norm"), m.NormEps)
-		logits := nn.Unembed(x, m.w.Sub("token_embd")).Slice(1, 0, ir.D(int(end)))
+		logits := nn.Unembed(x, m.w.Sub("token_embd")).Slice(1, 0, ir.D(int(end))) // tokens of text come before end
+		// Tokens from end on are not text and have no column here, so their index is limited.
 		next = next.Min(next.Lit(float64(end - 1)))
 		b.Output("chances", logits.LogSoftmax(1).Gather(1, next.Unsqueeze(1)).Squeeze(1))
 	})

@@ -64,7 +64,8 @@ const (
 	inGGML   spelling = 2 // whisper.cpp
 )
 
-// foreign maps the names of a model's weights to another spelling's names.
+// foreign returns the names of a model's weights in spelling s, by vkc's name. A row with N stands for all layers. It
+// stands for a weight and its bias, but in a file of whisper.cpp, a row with one more column names a single weight.
 func (a architecture) foreign(c Config, s spelling) map[string]string {
 	names := map[string]string{}
 	for _, line := range lines(a.names) {

@@ -25,7 +25,7 @@ func IsFolder(config []byte) bool {
 	return ok
 }
 
-// classOf returns the architecture of a config.json.
+// classOf returns the architecture that config.json names in "architectures", and whether vkc supports one of them.
 func classOf(config []byte) (architecture, bool) {
 	var c struct{ Architectures []string }
 	if json.Unmarshal(config, &c) != nil {
@@ -62,6 +62,7 @@ func (f Folder) Translate(tensors map[string]ir.Type) (*llm.Folder, error) {
 		out.Metadata = append(out.Metadata, gguf.KV{Key: arch.name + "." + key, Value: value})
 	}
 	out.Metadata = append(out.Metadata, gguf.KV{Key: "general.architecture", Value: arch.name})
+	// Folders of this class do not store the epsilon.
 	set(normKey, float32(arch.norm))
 	var c Config
 	for _, line := range lines(arch.keys) {
@@ -147,7 +148,8 @@ func (a architecture) translateWeights(c Config, tensors map[string]ir.Type) (we
 	return weights, ignored, nil
 }
 
-// checkPreprocessor returns an error if sound becomes another spectrogram than LogMel's.
+// checkPreprocessor returns an error if preprocessor_config.json describes another spectrogram than LogMel computes. A
+// setting that the file lacks is not checked.
 func (f Folder) checkPreprocessor(c Config) error {
 	const name = "preprocessor_config.json"
 	settings, err := object(name, f.Preprocessor)
@@ -176,7 +178,8 @@ func object(name string, data []byte) (values map[string]json.RawMessage, err er
 	return values, nil
 }
 
-// wanted returns an error if a value is there and differs from the value in a table, which has a line for each key.
+// wanted returns an error if a value differs from the table, which has a key and a JSON value in each line. A key that
+// is missing or null is not checked.
 func wanted(file string, values map[string]json.RawMessage, table string) error {
 	for _, line := range lines(table) {
 		key, want := line[0], strings.Join(line[1:], " ")

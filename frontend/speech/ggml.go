@@ -18,7 +18,8 @@ import (
 // GGMLMagic is the beginning of whisper.cpp's files, such as ggml-base.bin.
 const GGMLMagic = "lmgg"
 
-// OpenGGML opens a file of whisper.cpp as a GGUF file. Tensors are valid until Close.
+// OpenGGML opens a file of whisper.cpp (its ggml format), and returns it in the form of a GGUF file. Tensors are valid
+// until Close.
 func OpenGGML(path string) (*gguf.File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -155,7 +156,7 @@ func (r *ggmlFile) readFilters(c Config) {
 	if r.err != nil {
 		return
 	}
-	const within = 1e-5
+	const within = 1e-5 // the file's numbers are rounded
 	raw := r.take(4*mels*bins, "the filters")
 	for i, want := range MelFilters(mels) {
 		if r.err != nil {
@@ -290,6 +291,7 @@ func (r *ggmlFile) Weight(name string) (*ir.Data, error) {
 	if !ok {
 		return nil, r.src.Unknown("tensor", name, r.WeightNames())
 	}
+	// Another process may have cut the mapped file short since it was opened.
 	if r.mapping != nil {
 		if err := r.mapping.Intact(); err != nil {
 			return nil, fmt.Errorf("ggml: tensor %q: %w", name, err)

@@ -59,10 +59,10 @@ func hertz(mel float64) float64 {
 	return 1000 * math.Exp(float64(logStep*(mel-linearMels)))
 }
 
-// MelFilters returns the matrix [mels, 201] that sums the frequencies of a frame to bands: triangles over Slaney's mel
-// scale from 0 to 8000 Hz, which overlap by half and have equal areas.
+// MelFilters returns the matrix [mels, 201] that sums the 201 frequencies of a frame to bands. The bands are triangles
+// of equal area over Slaney's mel scale from 0 to 8000 Hz, and each begins at the middle of the one before.
 func MelFilters(mels int) []float32 {
-	top := linearMels + math.Log(Rate/2/1000.0)/logStep
+	top := linearMels + math.Log(Rate/2/1000.0)/logStep // Rate/2 in mels
 	edges := make([]float64, mels+2)
 	for i := range edges {
 		edges[i] = hertz(top * float64(i) / float64(mels+1))
@@ -73,7 +73,7 @@ func MelFilters(mels int) []float32 {
 		low, mid, high := edges[m], edges[m+1], edges[m+2]
 		for k := range bins {
 			f := float64(k) * Rate / fft
-			height := math.Max(0, math.Min((f-low)/(mid-low), (high-f)/(high-mid)))
+			height := math.Max(0, math.Min((f-low)/(mid-low), (high-f)/(high-mid))) // of the triangle with height 1
 			filters[m*bins+k] = float32(height * 2 / (high - low))
 		}
 	}
@@ -117,10 +117,10 @@ func Listen(c Config, list ...Option) (*ir.Graph, error) {
 	})
 }
 
-// Step returns the graph of the decoder: input "tokens" i32[T], for a symbol T up to maxTokens or for one token if that
-// is 1, and output "logits" f32[Vocab] for the next token. The symbol S, up to Context, is the length of the text
-// including these tokens. Runs pass its value by name. The keys and values of earlier tokens are in states "cache_k.N"
-// and "cache_v.N". Graphs for different numbers of tokens have the same states.
+// Step returns the graph of the decoder. Input "tokens" is i32[T], for a symbol T up to maxTokens, or i32[1] if
+// maxTokens is 1. Output "logits" is f32[Vocab], for the next token. The symbol S, up to Context, is the length of the
+// text including these tokens, and runs pass its value by name. The keys and values of earlier tokens are in states
+// "cache_k.N" and "cache_v.N". Graphs for different numbers of tokens have the same states.
 func Step(c Config, maxTokens int, list ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > c.Context {
 		return nil, fmt.Errorf("speech: %d tokens at once: want 1 to %d, the number of positions", maxTokens, c.Context)

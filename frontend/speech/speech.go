@@ -166,7 +166,7 @@ func (c *Config) readSuppressed(f *gguf.File, prefix string) error {
 		if err != nil {
 			return err
 		}
-		*to = []int32{}
+		*to = []int32{} // an empty list is not a missing one
 		for _, id := range list {
 			if id < 0 || id >= int64(c.Vocab) {
 				return fmt.Errorf("speech: %s%s has token %d: want 0 to %d", prefix, key, id, c.Vocab-1)
@@ -177,7 +177,7 @@ func (c *Config) readSuppressed(f *gguf.File, prefix string) error {
 	return nil
 }
 
-// readAlignment reads the heads that follow the spoken words, if the file lists them.
+// readAlignment reads the alignment heads (see alignmentHeads) as pairs of a layer and a head, if the file lists them.
 func (c *Config) readAlignment(f *gguf.File, prefix string) error {
 	if _, ok := f.Lookup(prefix + alignmentKey); !ok {
 		return nil
@@ -208,7 +208,7 @@ func (c Config) check(arch architecture) error {
 		want[w.name] = true
 		t, ok := c.Types[w.name]
 		switch {
-		case !ok && w.optional:
+		case !ok && w.optional: // nothing to check
 		case !ok:
 			return fmt.Errorf("speech: the model has no weight %q: want %v", w.name, w.dims)
 		case !t.Shape.Equal(ir.ShapeOf(w.dims...)):

@@ -22,8 +22,8 @@ const (
 	noTimestampsName = "<|notimestamps|>"
 )
 
-// controlNames returns the names of the tokens after the text tokens. Their order is the same in all models, and the
-// number of languages follows from the sizes.
+// controlNames returns the names of the tokens after the text tokens; text is the number of these. The order of the
+// names is the same in all models. The number of languages follows from the size of the vocabulary.
 func controlNames(c Config, text int) ([]string, error) {
 	names := []string{endName, startName}
 	last := []string{translateName, transcribeName, languageName, previousName, noSpeechName, noTimestampsName}
@@ -37,7 +37,7 @@ func controlNames(c Config, text int) ([]string, error) {
 	}
 	names = append(names, last...)
 	for i := range c.timestamps() {
-		names = append(names, fmt.Sprintf("<|%d.%02d|>", i/50, i%50*2))
+		names = append(names, fmt.Sprintf("<|%d.%02d|>", i/50, i%50*2)) // one every 0.02 seconds
 	}
 	return names, nil
 }
@@ -152,7 +152,7 @@ type Language struct {
 	Code, Name string // such as "en", "english"
 }
 
-// LanguageNamed returns the language of a code or name.
+// LanguageNamed returns the language with a code or an English name, and whether there is one. Case does not matter.
 func LanguageNamed(name string) (Language, bool) {
 	name = strings.ToLower(name)
 	if code, ok := otherNames[name]; ok {

@@ -109,7 +109,8 @@ func NewWAV(r io.Reader) (*WAV, error) {
 	return nil, fmt.Errorf("wav: %d chunks and no samples: want a chunk \"data\"", maxChunks)
 }
 
-// notWAV is the error for a file of another format.
+// notWAV returns the error for a file that begins with head and is not a WAV file. It names the format, if the first
+// bytes tell.
 func notWAV(head []byte) error {
 	kind := fmt.Sprintf("it begins with %q", head)
 	for begin, name := range otherFormats {
@@ -117,7 +118,7 @@ func notWAV(head []byte) error {
 			kind = "it is " + name
 		}
 	}
-	if len(head) >= 8 && string(head[4:8]) == "ftyp" {
+	if len(head) >= 8 && string(head[4:8]) == "ftyp" { // the first box of MP4 files, after its size
 		kind = "it is MP4"
 	}
 	if len(head) == 0 {
@@ -137,7 +138,8 @@ func (w *WAV) take(n int64, what string) ([]byte, error) {
 	return b, nil
 }
 
-// readFormat reads the chunk "fmt ".
+// readFormat reads the chunk "fmt ", of size bytes, and checks it. If the rate differs from Rate, it prepares the
+// resampling.
 func (w *WAV) readFormat(size int64) error {
 	if size < 16 || size > maxFormat {
 		return fmt.Errorf("wav: the chunk \"fmt \" has %d bytes: want 16 to %d", size, maxFormat)
@@ -148,7 +150,7 @@ func (w *WAV) readFormat(size int64) error {
 	}
 	tag, bits := binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[14:])
 	if tag == tagExtensible && size >= 26 {
-		tag = binary.LittleEndian.Uint16(b[24:])
+		tag = binary.LittleEndian.Uint16(b[24:]) // the first bytes of the subformat
 	}
 	channels, rate := int(binary.LittleEndian.Uint16(b[2:])), binary.LittleEndian.Uint32(b[4:])
 	found := false
@@ -201,6 +203,7 @@ func (w *WAV) Read(samples []float32) (n int, err error) {
 		}
 		v, err := w.sample()
 		switch {
+		// The resampler still has samples, which the loop takes before it sees the end again.
 		case err == io.EOF && w.resample != nil && !w.resample.ended:
 			w.resample.end()
 		case err != nil:

@@ -159,7 +159,8 @@ func (m model) state(b *frontend.Builder, name string, layer int, t ir.DType, po
 	return b.State(fmt.Sprintf("%s.%d", name, layer), t, m.Heads, positions, m.Width/m.Heads)
 }
 
-// decode returns the logits, [1, Vocab], after the tokens i32[T], which are the last of length positions.
+// decode returns the logits [1, Vocab] of the token after tokens i32[T]. length is the number of positions of the text,
+// of which tokens are the last. Their keys and values are added to the caches, of dtype cache.
 func (m model) decode(b *frontend.Builder, tokens frontend.Tensor, length ir.Dim, cache ir.DType) frontend.Tensor {
 	t := tokens.Dim(0)
 	start := b.DimValue(length).Sub(b.DimValue(t))
@@ -175,7 +176,7 @@ func (m model) decode(b *frontend.Builder, tokens frontend.Tensor, length ir.Dim
 		v := extended("cache_v", m.heads(y, l.Sub("attn_v"), m.Heads))
 		return m.heads(y, l.Sub("attn_q"), m.Heads).Attention(k, v, frontend.Causal())
 	}, nil)
-	last := b.DimValue(t).SubScalar(1).Reshape(1)
+	last := b.DimValue(t).SubScalar(1).Reshape(1) // the index of the last token
 	x = nn.LayerNorm(x.IndexSelect(0, last), m.w.Sub("dec.output_norm"), m.NormEps)
 	return nn.Unembed(x, m.w.Sub("token_embd"))
 }

@@ -90,14 +90,15 @@ func levels(m image.Image, x, y int) (r, g, b byte) {
 	return byte(red * 0xff / alpha), byte(green * 0xff / alpha), byte(blue * 0xff / alpha)
 }
 
-// halved returns the picture with half the pixels each way, each the mean of four.
+// halved returns the picture with half the pixels each way, rounded up: each is the rounded mean of four. At an odd
+// edge the last row or column counts twice.
 func (p *Picture) halved() *Picture {
 	half := &Picture{Width: (p.Width + 1) / 2, Height: (p.Height + 1) / 2}
 	half.Pixels = make([]byte, 3*half.Width*half.Height)
 	for y := range half.Height {
 		for x := range half.Width {
 			for c := range 3 {
-				sum := 2
+				sum := 2 // rounds the division by 4
 				for i := range 4 {
 					row, column := min(2*y+i/2, p.Height-1), min(2*x+i%2, p.Width-1)
 					sum += int(p.Pixels[3*(row*p.Width+column)+c])

@@ -87,7 +87,7 @@ func FromFolder(config, preprocessor []byte, tensors map[string]ir.Type) (*llm.F
 			}
 		}
 	}
-	c.set["attention.layer_norm_epsilon"] = float32(1e-6)
+	c.set["attention.layer_norm_epsilon"] = float32(1e-6) // the default of the folders' classes
 	if c.vision["layer_norm_eps"] != nil {
 		c.set["attention.layer_norm_epsilon"] = float32(c.number(c.vision, "layer_norm_eps"))
 	}
@@ -110,6 +110,7 @@ func FromFolder(config, preprocessor []byte, tensors map[string]ir.Type) (*llm.F
 		f.Metadata = append(f.Metadata, gguf.KV{Key: name, Value: c.set[key]})
 	}
 	layers, _ := c.set["block_count"].(uint32)
+	// The number comes from a file, and the next step makes rows for each layer.
 	if layers > 1024 {
 		return nil, fmt.Errorf("config.json: %d layers in vision_config: want a vision tower", layers)
 	}
@@ -117,7 +118,8 @@ func FromFolder(config, preprocessor []byte, tensors map[string]ir.Type) (*llm.F
 	return f, nil
 }
 
-// readFolder parses the files of a folder, and finds the projector. It returns nil if there is none.
+// readFolder parses the files of a folder, and finds the projector of its class. It returns nil if vkc supports no
+// vision tower of that class.
 func readFolder(config, preprocessor []byte) (*folderConfig, projector, error) {
 	c := &folderConfig{set: map[string]any{}}
 	for name, file := range map[string]struct {
@@ -128,7 +130,7 @@ func readFolder(config, preprocessor []byte) (*folderConfig, projector, error) {
 			continue
 		}
 		d := json.NewDecoder(strings.NewReader(string(file.data)))
-		d.UseNumber()
+		d.UseNumber() // keeps large integers exact
 		if err := d.Decode(file.into); err != nil {
 			return nil, projector{}, fmt.Errorf("%s: %w", name, err)
 		}
@@ -166,7 +168,7 @@ func (c *folderConfig) number(in map[string]any, key string) float64 {
 	return v
 }
 
-// floats returns a list of numbers, or nil.
+// floats converts a JSON list of numbers. It returns nil if the value is no list, or if an element is no number.
 func (c *folderConfig) floats(value any) (all []float32) {
 	list, _ := value.([]any)
 	for _, one := range list {
@@ -214,11 +216,13 @@ func (c *folderConfig) pixels() {
 	}
 }
 
-// weights returns how the tower's weights are made.
+// weights returns, for each weight of the tower, the tensors of the folder that it is made from. A row of the
+// projector's table has vkc's name, the folder's name, and a change. N in names stands for the number of a layer. D
+// stands for an entry of deepstack: its number in the folder's name, and its layer in vkc's.
 func (c *folderConfig) weights(p projector, layers int, tensors map[string]ir.Type) (all []llm.Origin) {
 	prefix, found := "", false
 	for line := range strings.Lines(p.folder.weights) {
-		fields := append(strings.Fields(line), "", "", "")
+		fields := append(strings.Fields(line), "", "", "") // absent fields are empty
 		ours, theirs, change := fields[0], fields[1], fields[2]
 		if ours == "" {
 			continue

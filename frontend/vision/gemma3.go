@@ -8,7 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// siglipFolder returns the lines of folder.weights for a SigLIP tower.
+// siglipFolder returns the rows of folder.weights for a SigLIP tower: vkc's name and the folder's name of each weight,
+// with prefix before the folder's name.
 func siglipFolder(prefix string) string {
 	return strings.ReplaceAll(`
 		v.patch_embd     TOWERembeddings.patch_embedding

@@ -25,12 +25,14 @@ func orientation(data []byte, format string) int {
 	return 1
 }
 
-// exifOrientation finds the tag in the first directory of Exif data, which is a TIFF file.
+// exifOrientation returns the orientation, 1 to 8, from the first directory of Exif data, which is a TIFF file. It
+// returns 1, the normal orientation, if the data has none or is damaged.
 func exifOrientation(tiff []byte) int {
 	if len(tiff) < 8 {
 		return 1
 	}
 	var order binary.ByteOrder = binary.BigEndian
+	// A TIFF file begins with II (little endian) or MM, and has its first directory's offset at byte 4.
 	if tiff[0] == 'I' {
 		order = binary.LittleEndian
 	}
@@ -38,6 +40,7 @@ func exifOrientation(tiff []byte) int {
 	if at+2 > int64(len(tiff)) {
 		return 1
 	}
+	// A directory has the number of its entries, and then 12 bytes for each: tag, type, count and value.
 	entries := tiff[at+2:]
 	for range order.Uint16(tiff[at:]) {
 		if len(entries) < 12 {

@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Fit returns the grid of patches of a picture of that size in pixels, for at most maxRows rows of the tower. It
-// returns a *PictureError if there is none. A projector with one size ignores the picture's size. Otherwise the picture
-// keeps its proportions as well as whole squares of patches allow, within MinPixels and MaxPixels.
+// Fit returns the grid of patches for a picture of width and height in pixels, if the tower may compute at most maxRows
+// rows. It returns a *PictureError if no grid fits. A projector with one size ignores the picture's size. Otherwise the
+// picture keeps its proportions as well as whole squares of patches allow, within MinPixels and MaxPixels.
 func (c Config) Fit(width, height, maxRows int) (Grid, error) {
 	p, err := findProjector(c.Projector)
 	switch side := c.side(); {
@@ -103,8 +103,8 @@ func (c Config) padding(p projector) []float32 {
 	return color
 }
 
-// Filters returns the tables that make a view of a picture of that size, with the grid of Fit: each row has the weights
-// of the picture's pixels in one pixel of the view, from top to bottom and from left to right.
+// Filters returns the tables that resize a picture to a view, for the grid of Fit. down has a row for each row of the
+// view's pixels, with the weights of the picture's rows; across has the same for columns.
 func (c Config) Filters(width, height int, g Grid, v View) (down, across []float32) {
 	p, err := findProjector(c.Projector)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c Config) Filters(width, height int, g Grid, v View) (down, across []float
 	}
 	w, h := width, height
 	if c.padsSquare(p) {
-		w, h = max(w, h), max(w, h)
+		w, h = max(w, h), max(w, h) // the picture is centred in a square of padding
 	}
 	return part(filter(height, h, v.Height, p.cubic), height, v.Top, g.Rows*c.PatchSize),
 		part(filter(width, w, v.Width, p.cubic), width, v.Left, g.Columns*c.PatchSize)
@@ -145,12 +145,13 @@ func filter(n, padded, to int, cubic bool) []float32 {
 	}
 	table := make([]float32, to*n)
 	for i := range to {
+		// The pixel's centre in the input, and the inputs that the filter reaches from there.
 		middle := float64((float64(i) + 0.5) * scale)
 		first, end := max(int(middle-reach+0.5), 0), min(int(middle+reach+0.5), padded)
 		weights, sum := make([]float64, end-first), 0.0
 		for j := range weights {
 			weights[j] = kernel(math.Abs(float64(first+j)-middle+0.5)/wide, cubic)
-			sum += weights[j]
+			sum += weights[j] // pixels of padding count too
 		}
 		for j, w := range weights {
 			if at := first + j - before; at >= 0 && at < n {

@@ -11,7 +11,7 @@ type View struct {
 	Left, Top     int // the square's first pixel in it; below 0, or beyond it, is the color of padding
 }
 
-// Tiling says what the tower reads of a picture.
+// Tiling lists the squares of a picture that the tower reads, and says how their rows form a part of the prompt.
 type Tiling struct {
 	Views []View
 
@@ -33,20 +33,20 @@ const (
 	maxEdge  = 4096
 )
 
-// Tile returns the views of a picture of that size with the grid of Fit, and their place in a prompt of at most maxRows
-// rows. It returns a *PictureError if there are more.
+// Tile returns the views of a picture, given the picture's size in pixels and the grid of Fit, and their place in a
+// prompt. It returns a *PictureError if they need more than maxRows rows, or if there are more than 256 views.
 func (c Config) Tile(width, height int, g Grid, maxRows int) (Tiling, error) {
 	p, err := findProjector(c.Projector)
 	if err != nil {
 		return Tiling{}, fmt.Errorf("vision: %w", err)
 	}
 	whole := View{Width: g.Columns * c.PatchSize, Height: g.Rows * c.PatchSize}
-	if p.tile == nil || p.manySizes {
+	if p.tile == nil || p.manySizes { // p.manySizes { || the tower reads the picture as one view
 		return Tiling{Views: []View{whole}}, nil
 	}
 	t := p.tile(c, width, height, whole)
 	rows := len(t.Rows)
-	if t.Rows == nil {
+	if t.Rows == nil { // all rows of all views are used
 		rows = len(t.Views) * c.Rows()
 	}
 	if len(t.Views) > maxTiles {
@@ -59,8 +59,9 @@ func (c Config) Tile(width, height int, g Grid, maxRows int) (Tiling, error) {
 	return t, nil
 }
 
-// splitIdefics3 resizes a picture so that its longer side is LongestEdge and both are multiples of the tower's square,
-// divides it into squares, and adds the whole picture (Laurençon et al. 2024, section 2.2.3).
+// splitIdefics3 resizes a picture so that its longer side is LongestEdge and both sides are multiples of the tower's
+// square. The views are the squares of this picture, row by row, and then the whole picture (Laurençon et al. 2024,
+// section 2.2.3). Texts between them give a square's row and column, as the model was trained with.
 func splitIdefics3(c Config, width, height int, whole View) Tiling {
 	side := c.ImageSize
 	if c.LongestEdge <= side {
@@ -87,23 +88,25 @@ func splitIdefics3(c Config, width, height int, whole View) Tiling {
 	return t
 }
 
-// tilesOf returns how many squares are along each side of a picture with a longer and another side.
+// tilesOf returns the number of squares of side pixels along each side of a picture: the longer one is scaled to edge
+// pixels, and the other one in proportion. Both are rounded up.
 func tilesOf(long, other, edge, side int) (alongLong, alongOther int) {
 	scaled := int(float64(edge) * float64(other) / float64(long))
-	scaled = max(scaled+scaled%2, 1)
+	scaled = max(scaled+scaled%2, 1) // even, as the model's own preprocessor has it
 	up := func(n int) int { return max((n+side-1)/side, 1) }
 	alongLong = up(edge)
 	return alongLong, up(int(float64(alongLong*side) * float64(scaled) / float64(edge)))
 }
 
-// splitLLaVA reads the whole picture, and then squares of the picture in the best of the resolutions of Pinpoints (Liu
-// et al. 2024, "LLaVA-NeXT"). The squares' rows form one map. Rows and columns that are padding alone are left out, and
-// Newline ends each row.
+// splitLLaVA returns as views the whole picture first, and then the tiles that cover the picture in the best of the
+// resolutions of Pinpoints (Liu et al. 2024, "LLaVA-NeXT"). The rows of the tiles form one map of patches, from which
+// rows and columns of padding alone are left out. Newline ends each row of the map.
 func splitLLaVA(c Config, width, height int, whole View) Tiling {
 	if len(c.Pinpoints) == 0 {
 		return Tiling{Views: []View{whole}}
 	}
 	to := bestResolution(c.Pinpoints, width, height)
+	// The picture keeps its aspect ratio, so it is padded along one axis.
 	across, down := float64(to[0])/float64(width), float64(to[1])/float64(height)
 	v := View{Width: to[0], Height: to[1]}
 	if across < down {
@@ -111,6 +114,7 @@ func splitLLaVA(c Config, width, height int, whole View) Tiling {
 	} else {
 		v.Width = min(int(math.Ceil(float64(width)*down)), to[0])
 	}
+	// Tiles begin at the padding, so they have coordinates below 0 in the picture.
 	left, top := (to[0]-v.Width)/2, (to[1]-v.Height)/2
 	t := Tiling{Views: []View{whole}}
 	for y := 0; y < to[1]; y += c.ImageSize {
@@ -118,23 +122,24 @@ func splitLLaVA(c Config, width, height int, whole View) Tiling {
 			t.Views = append(t.Views, View{v.Width, v.Height, x - left, y - top})
 		}
 	}
-	side := c.side()
+	side := c.side() // patches along a side of a view, and so rows of the whole picture are 0 to side*side-1
 	for i := range side * side {
 		t.Rows = append(t.Rows, i)
 	}
-	columns, rows := to[0]/c.PatchSize, to[1]/c.PatchSize
+	columns, rows := to[0]/c.PatchSize, to[1]/c.PatchSize // patches of the map of all tiles
 	padX, padY := padding(columns, rows, width, height)
 	for y := padY; y < rows-padY; y++ {
 		for x := padX; x < columns-padX; x++ {
-			tile := 1 + y/side*(columns/side) + x/side
+			tile := 1 + y/side*(columns/side) + x/side // its number among the views
 			t.Rows = append(t.Rows, tile*side*side+y%side*side+x%side)
 		}
-		t.Rows = append(t.Rows, -1)
+		t.Rows = append(t.Rows, -1) // Newline
 	}
 	return t
 }
 
-// bestResolution returns the resolution [width, height] that keeps most pixels of a picture, and of these the smallest.
+// bestResolution returns the resolution [width, height] that keeps the most pixels of a picture that is scaled to fit
+// into it. Among equal ones it returns the one with the least padding.
 func bestResolution(list [][2]int, width, height int) (best [2]int) {
 	most, least := -1, 0
 	for _, to := range list {

@@ -192,7 +192,8 @@ type metadata struct {
 	err error
 }
 
-// config reads the metadata and the types of the weights.
+// config reads the metadata of an mmproj file, and the types of its weights. Errors of single keys are collected, and
+// returned at the end.
 func (r *metadata) config() (c Config, err error) {
 	if arch, err := r.f.String("general.architecture"); err != nil || arch != "clip" {
 		return c, errors.Join(fmt.Errorf("general.architecture is %q: want clip, which an mmproj file has", arch), err)
@@ -216,6 +217,7 @@ func (r *metadata) config() (c Config, err error) {
 	c.Mean, c.Deviation = r.colors("image_mean"), r.colors("image_std")
 	c.Merge = r.size("projector.scale_factor", r.size("spatial_merge_size", p.merge))
 	c.Activation = r.activation()
+	// -1 marks an optional key, because size does not accept a default of 0.
 	c.FullPeriod, c.Window = r.size("n_wa_pattern", -1), r.size("window_size", 112)
 	c.FullPeriod = max(c.FullPeriod, 0)
 	if p.manySizes {
@@ -468,7 +470,7 @@ func (c *Config) layerWeights(blk string) []weightSpec {
 		list = append(list, matrix(blk+"ffn_gate", c.FeedForward, c.Width))
 	}
 	if _, fused := c.Types[blk+"attn_qkv.weight"]; fused {
-		return append(list, matrix(blk+"attn_qkv", 3*c.Width, c.Width))
+		return append(list, matrix(blk+"attn_qkv", 3*c.Width, c.Width)) // queries, keys and values in one matrix
 	}
 	return append(list, matrix(blk+"attn_q", c.Width, c.Width), matrix(blk+"attn_k", c.Width, c.Width),
 		matrix(blk+"attn_v", c.Width, c.Width))
@@ -604,18 +606,20 @@ func (t tower) hasClass() bool { _, ok := t.Types["v.class_embd"]; return ok }
 
 // embed returns the embedded patches, with their learned positions.
 func (t tower) embed(pixels frontend.Tensor) frontend.Tensor {
-	kernel := func(name string) frontend.Tensor {
+	// A convolution whose windows do not overlap is a matmul of patches.
+	kernel := func(name string) frontend.Tensor { // a convolution with windows that do not overlap is a matmul of patches
 		return pixels.MatMulT(t.w.Get(name).Cast(ir.F32).Reshape(t.Width, -1))
 	}
 	x := kernel("v.patch_embd.weight")
 	if t.frames {
+		// The model takes two frames of a video, and a picture is both of them.
 		x = x.Add(kernel("v.patch_embd.weight.1"))
 	}
 	if bias := t.w.Optional("v.patch_embd.bias"); !bias.IsZero() {
 		x = x.Add(bias.Cast(ir.F32))
 	}
 	position := t.w.Sub("v.position_embd")
-	first := 0
+	first := 0 // the position of the first patch
 	if t.hasClass() {
 		first = 1
 		x = t.w.Get("v.class_embd").Cast(ir.F32).Reshape(1, t.Width).Concat(0, x)
@@ -670,7 +674,7 @@ func (t tower) layer(x frontend.Tensor, i int) frontend.Tensor {
 	blk := fmt.Sprintf("v.blk.%d.", i)
 	w := t.w.Sub(fmt.Sprintf("v.blk.%d", i))
 	h := t.norm(x, blk+"ln1")
-	parts := make([]frontend.Tensor, 3)
+	parts := make([]frontend.Tensor, 3) // queries, keys and values
 	if w.Sub("attn_qkv").Has("weight") {
 		copy(parts, nn.Linear(h, w.Sub("attn_qkv")).Split(1, t.Width, t.Width, t.Width))
 	} else {
@@ -687,6 +691,7 @@ func (t tower) layer(x frontend.Tensor, i int) frontend.Tensor {
 	}
 	var options []frontend.AttentionOption
 	if t.FullPeriod > 0 && (i+1)%t.FullPeriod != 0 {
+		// Only every FullPeriod-th layer attends to the whole picture, the others within windows.
 		options = append(options, frontend.Mask(t.inWindow()))
 	}
 	y := q.Attention(k, parts[2], options...).SwapAxes(0, 1).Reshape(x.Dim(0), t.Width)

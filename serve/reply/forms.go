@@ -222,8 +222,8 @@ type mark struct {
 	drop  bool   // it means nothing
 }
 
-// marks lists the marks that may come next. start says that there was no content yet, and tools that calls are
-// possible.
+// marks lists the marks that may come next in an answer: of reasoning, of text to drop, and with tools of calls. start
+// says that there was no content yet. Some marks of reasoning are valid only then.
 func (f *Form) marks(start, tools bool) (list []mark) {
 	for _, p := range f.thinking() {
 		if start || f.Think != nil {
@@ -253,6 +253,7 @@ func (f *Form) find(text string, start, tools bool) (at int, found *mark) {
 	if !tools {
 		return at, found
 	}
+	// A character of Bare begins a call without a mark.
 	for i := range at {
 		if strings.IndexByte(f.Bare, text[i]) >= 0 {
 			return i, &mark{}

@@ -26,12 +26,13 @@ type jsonSpan struct {
 	quoted, escaped bool
 }
 
-// take returns how much of a piece belongs to the value, and whether the value is complete.
+// take reads the next piece of a text that begins with a JSON object or list. It returns the number of bytes that
+// belong to the value, and whether the value is whole, partial, or not JSON.
 func (j *jsonSpan) take(piece string) (n int, st state) {
 	for i := range len(piece) {
 		c := piece[i]
 		switch {
-		case j.escaped:
+		case j.escaped: // this character follows a backslash in a string
 			j.escaped = false
 		case j.quoted:
 			j.escaped, j.quoted = c == '\\', c != '"'
@@ -50,7 +51,7 @@ func (j *jsonSpan) take(piece string) (n int, st state) {
 				return i + 1, whole
 			}
 		}
-		if len(j.open) == 0 || len(j.open) > maxDepth {
+		if len(j.open) == 0 || len(j.open) > maxDepth { // len(j.open) > maxDepth { || not an object or list, or nested too deep
 			return i, not
 		}
 	}
@@ -65,7 +66,8 @@ func span(s string) (n int, st state) {
 	return new(jsonSpan).take(s)
 }
 
-// repair escapes control characters in strings, which models write as they are.
+// repair returns JSON with the control characters in its strings escaped. Models write them without escapes, which JSON
+// forbids.
 func repair(s string) []byte {
 	var out bytes.Buffer
 	quoted, escaped := false, false
@@ -114,7 +116,8 @@ func object(text string) (compact string, ok bool) {
 // callKeys are the keys with which the object of a call may begin. An object with another first key is content at once.
 var callKeys = []string{"name", "arguments", "parameters", "type", "function", "id", "tool_name", "index"}
 
-// plausible reports whether the object or array that s begins with may be a call.
+// plausible reports whether s begins with an object or array that may be a call: its first key is one of callKeys. It
+// returns partial if it may be one, also if s is too short to tell, and else not.
 func plausible(s string) state {
 	rest := strings.TrimLeft(s, " \t\r\n")
 	if strings.HasPrefix(rest, "[") {
@@ -167,8 +170,9 @@ func (t Tools) property(tool, name string) (p struct{ Type any }) {
 	return p
 }
 
-// value returns the JSON of a parameter that a model wrote without quotes: the text itself if the parameter is a
-// string, and otherwise the JSON that it spells, or the text if it spells none.
+// value returns the JSON of a parameter that a model wrote without quotes. If the tool's schema says that the parameter
+// is a string, it is the text as a JSON string. Otherwise it is the text itself if that is valid JSON, and else a
+// string too.
 func (t Tools) value(tool, name, text string) json.RawMessage {
 	data := repair(strings.TrimSpace(text))
 	if kind, isString := t.property(tool, name).Type.(string); kind != "string" || !isString {
@@ -183,7 +187,8 @@ func (t Tools) value(tool, name, text string) json.RawMessage {
 	return quoted
 }
 
-// callOf returns the parts of a call that is an object with the name and the arguments of a tool.
+// callOf returns the parts of a call from a JSON object with the name and the arguments of a tool, under the names that
+// models use. It returns nil if data is no call of a tool.
 func (t Tools) callOf(data []byte) []Part {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(data, &fields) != nil {
@@ -191,7 +196,7 @@ func (t Tools) callOf(data []byte) []Part {
 	}
 	var inner map[string]json.RawMessage
 	if json.Unmarshal(fields["function"], &inner) == nil && inner["name"] != nil {
-		fields = inner
+		fields = inner // OpenAI's form has both inside "function"
 	}
 	var name string
 	for _, key := range []string{"name", "function", "tool_name"} {

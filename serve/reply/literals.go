@@ -38,7 +38,7 @@ func (l *literals) fails(mark string) state {
 	return not
 }
 
-// fields reads names and values up to a closing mark, and returns a JSON object.
+// fields reads names and values up to the mark end, and returns them as a JSON object. A name may have quotes.
 func (l *literals) fields(end string) (object string, st state) {
 	return l.list("{", "}", end, func() (string, state) {
 		l.space()
@@ -48,7 +48,7 @@ func (l *literals) fields(end string) (object string, st state) {
 			if n == 0 {
 				return "", max(st, l.fails(l.assign))
 			}
-			key = quote(l.rest()[:n])
+			key = quote(l.rest()[:n]) // a name without quotes
 			l.at += n
 		}
 		l.space()
@@ -128,8 +128,9 @@ var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '0': "\x00", '\n'
 // codeLengths are the hex digits of a character's number after a backslash and a letter.
 var codeLengths = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
-// code reads the number of a character, after a backslash. It does not read the last digit. Halves of a surrogate pair,
-// as JSON has them, are one character.
+// code reads the code of a character in hexadecimal digits, after a backslash and a letter such as u. It leaves the
+// position at the last digit, which the caller skips. Two codes that are the halves of a surrogate pair are one
+// character, as in JSON.
 func (l *literals) code() (c rune, ok bool) {
 	read := func(at int) (rune, int) {
 		if at >= len(l.s) {

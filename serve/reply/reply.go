@@ -104,13 +104,13 @@ func (r *Reader) scan(end bool) []Part {
 	return r.parts
 }
 
-// step takes one item of the held text: a mark, a call, or the text before it. It returns false if it needs more text.
-// end says that the answer has ended, so that no more text comes.
+// step takes one item of the held text: a mark, a call, or the text before it. It returns false if it needs more text
+// or if no text is left. end says that the answer has ended, so no more text comes.
 func (r *Reader) step(end bool) bool {
 	switch {
 	case r.held == "":
 		return false
-	case r.close != "":
+	case r.close != "": // inside reasoning, until this mark
 		return r.reasoning(end)
 	case r.state == inArguments:
 		return r.moreArguments()
@@ -121,6 +121,7 @@ func (r *Reader) step(end bool) bool {
 	}
 	at, m := r.form.find(r.held, r.state == atStart, len(r.Tools) > 0)
 	if m == nil {
+		// Text at the end that may be the beginning of a mark is held back.
 		keep := 0
 		if !end {
 			keep = r.form.begins(r.held, r.state == atStart, len(r.Tools) > 0)
@@ -134,7 +135,7 @@ func (r *Reader) step(end bool) bool {
 	switch {
 	case m.drop:
 		r.held = r.held[len(m.text):]
-	case m.close != "":
+	case m.close != "": // a mark that begins reasoning
 		r.held, r.close, r.blank = r.held[len(m.text):], m.close, ""
 	default:
 		return r.call(m, end)
@@ -142,7 +143,7 @@ func (r *Reader) step(end bool) bool {
 	return true
 }
 
-// say returns content.
+// say adds content to the parts. White space before the first content is kept back, and dropped if no content follows.
 func (r *Reader) say(text string) {
 	if text == "" {
 		return
@@ -159,7 +160,9 @@ func (r *Reader) say(text string) {
 	r.parts = append(r.parts, Part{Content, text})
 }
 
-// reasoning returns text up to the mark that ends the reasoning, or all text if the answer has ended (end).
+// reasoning adds text to the parts as reasoning, up to the mark that ends it. It returns true if the mark was found.
+// Without the mark it takes all text, but unless the answer has ended (end), it holds back a part that may begin the
+// mark.
 func (r *Reader) reasoning(end bool) bool {
 	think := func(text string) {
 		if text != "" {
@@ -185,6 +188,7 @@ func (r *Reader) reasoning(end bool) bool {
 func (r *Reader) skip(end bool) bool {
 	for {
 		r.held = strings.TrimLeft(r.held, " \t\r\n")
+		// The tail is text that usually follows the arguments of a call. It is dropped as far as the model wrote it.
 		if r.tail = strings.TrimLeft(r.tail, " \t\r\n"); r.tail != "" && r.held != "" {
 			if r.held[0] == r.tail[0] {
 				r.held, r.tail = r.held[1:], r.tail[1:]

@@ -34,7 +34,9 @@ func nameLength(s string) int {
 // objectSyntax is {"name": NAME, key: ARGUMENTS}, or a list of such objects.
 type objectSyntax struct{ key, before, after string }
 
-// read reads a JSON object or list. Its objects that call a tool become calls, and the others become content.
+// read reads a JSON object, or a list of objects, at the beginning of s. Objects that call a tool become calls, and the
+// others content. n is the number of bytes read. It returns not if no object is a call, and partial if s is not
+// complete.
 func (o objectSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	if st := plausible(s); st == not || len(strings.TrimSpace(s)) == 0 {
 		return nil, 0, st
@@ -108,7 +110,8 @@ type namedSyntax struct {
 // maxBetween bounds the bytes between a tool's name and its arguments.
 const maxBetween = 128
 
-// read reads a prefix, a tool's name, y.sep and the arguments. It returns partial if s may be the beginning of that.
+// read reads a call at the beginning of s: one of the prefixes, a tool's name, y.sep and the arguments as JSON. n is
+// the number of bytes read. It returns partial if s may be the beginning of a call.
 func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	rest := s
 	for _, p := range y.prefixes {
@@ -129,6 +132,7 @@ func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 		return nil, 0, st
 	}
 	before, given, found := strings.Cut(rest[k:], y.sep)
+	// Only a little text may come between the name and the separator.
 	if len(before) > maxBetween || strings.ContainsAny(before, "{}") {
 		return nil, 0, not
 	}
@@ -170,7 +174,8 @@ type paramsSyntax struct {
 	begin, nameEnd, param, paramEnd, value, valueEnd, end string
 }
 
-// read reads a tool's name and its arguments between marks, and returns the arguments as a JSON object.
+// read reads a call at the beginning of s: a tool's name and its arguments, each between marks. It returns the
+// arguments as a JSON object. n is the number of bytes read.
 func (p paramsSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	r := marked(s)
 	if st := r.take(p.begin); st != whole {
@@ -210,8 +215,8 @@ func (p paramsSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	return []Part{{CallStart, name}, {Arguments, arguments}}, len(s) - len(r), whole
 }
 
-// argument reads the name and the text of one argument. Without p.end, nothing but an argument can follow, so that its
-// mark may be missing.
+// argument reads the name and the text of one argument. If calls have no end mark (p.end), only an argument can come
+// here, so its mark may be missing.
 func (p paramsSyntax) argument(r *marked) (key, text string, st state) {
 	if st := r.take(p.param); st == partial || st == not && p.end != "" {
 		return "", "", st
@@ -226,13 +231,15 @@ func (p paramsSyntax) argument(r *marked) (key, text string, st state) {
 	if text, found = r.until(p.valueEnd); !found {
 		return "", "", partial
 	}
+	// The form has a line break before and after the text.
 	return strings.TrimSpace(key), strings.TrimSuffix(strings.TrimPrefix(text, "\n"), "\n"), whole
 }
 
 // marked is a text with marks that is read from its beginning. Its methods drop the part that they have read.
 type marked string
 
-// take drops white space and a mark. It returns not or partial if the mark is not there.
+// take drops white space and a mark, and returns whole. If the mark is not there, it changes nothing, and returns
+// partial if the text may be its beginning, and else not.
 func (r *marked) take(mark string) state {
 	if mark == "" {
 		return whole
@@ -337,7 +344,8 @@ func (pythonSyntax) head(string, Tools) (name string, at int, tail string, ok bo
 // gemmaSyntax is call:NAME{key:value,...} with strings between <escape> marks.
 type gemmaSyntax struct{}
 
-// read reads one call, and returns its fields as a JSON object.
+// read reads one call at the beginning of s, such as call:NAME{key:value}, and returns its fields as a JSON object. n
+// is the number of bytes read.
 func (gemmaSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	l := &literals{s: s, assign: ":", quotes: []string{"<escape>", `<|"|>`, `"`}}
 	l.space()

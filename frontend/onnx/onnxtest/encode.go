@@ -44,48 +44,74 @@ func typed(elem int64, dims []int, known bool) Message {
 	return Message{}.Bytes(1, m)
 }
 
+// Field numbers of AttributeProto in onnx.proto.
+const (
+	attrName    = 1
+	attrFloat   = 2
+	attrInt     = 3
+	attrString  = 4
+	attrFloats  = 7
+	attrInts    = 8
+	attrStrings = 9
+	attrType    = 20
+)
+
+// Values of field type of AttributeProto.
+const (
+	typeFloat   = 1
+	typeInt     = 2
+	typeString  = 3
+	typeFloats  = 6
+	typeInts    = 7
+	typeStrings = 8
+)
+
 // attribute writes an attribute. The form of the value gives its type: 3 is an int, 3.0 a float, [1,2] ints, [1.0]
-// floats, [Tanh] strings, and anything else is a string.
+// floats, [Tanh] strings, and anything else is a string. It returns an error for a list without a closing bracket.
 func attribute(name, value string) (Message, error) {
-	m := Message{}.Text(1, name)
+	m := Message{}.Text(attrName, name)
 	list, isList := strings.CutPrefix(value, "[")
 	if !isList {
 		if v, err := strconv.ParseInt(value, 10, 64); err == nil {
-			return m.Int(3, v).Int(20, 2), nil
+			return m.Int(attrInt, v).Int(attrType, typeInt), nil
 		}
 		if v, err := strconv.ParseFloat(value, 32); err == nil {
-			return m.Float(2, float32(v)).Int(20, 1), nil
+			return m.Float(attrFloat, float32(v)).Int(attrType, typeFloat), nil
 		}
-		return m.Text(4, value).Int(20, 3), nil
+		return m.Text(attrString, value).Int(attrType, typeString), nil
 	}
 	list, closed := strings.CutSuffix(list, "]")
 	if !closed {
 		return nil, fmt.Errorf("attribute %s=%s: want ] at its end", name, value)
 	}
 	items := strings.Split(list, ",")
-	kind := int64(7)
+	kind := listType(items)
+	for _, item := range items {
+		switch kind {
+		case typeInts:
+			v, _ := strconv.ParseInt(item, 10, 64)
+			m = m.Int(attrInts, v)
+		case typeFloats:
+			v, _ := strconv.ParseFloat(item, 32)
+			m = m.Float(attrFloats, float32(v))
+		default:
+			m = m.Text(attrStrings, item)
+		}
+	}
+	return m.Int(attrType, kind), nil
+}
+
+// listType returns the type of a list: ints if all items are integers, floats if all are numbers, and else strings.
+func listType(items []string) int64 {
+	kind := int64(typeInts)
 	for _, item := range items {
 		if _, err := strconv.ParseInt(item, 10, 64); err == nil {
 			continue
 		}
-		if _, err := strconv.ParseFloat(item, 32); err == nil {
-			kind = min(kind, 6)
-			continue
+		if _, err := strconv.ParseFloat(item, 32); err != nil {
+			return typeStrings
 		}
-		kind = 8
-		break
+		kind = typeFloats
 	}
-	for _, item := range items {
-		switch kind {
-		case 7:
-			v, _ := strconv.ParseInt(item, 10, 64)
-			m = m.Int(8, v)
-		case 6:
-			v, _ := strconv.ParseFloat(item, 32)
-			m = m.Float(7, float32(v))
-		default:
-			m = m.Text(9, item)
-		}
-	}
-	return m.Int(20, kind), nil
+	return kind
 }

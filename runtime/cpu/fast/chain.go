@@ -317,12 +317,12 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 }
 
 // isWide reports whether the chain (fused elementwise ops) of a node must compute in 64 bits. It must if the node has
-// an argument or a result of 64 bits. It also must if the node casts 32-bit integers to narrower floats than f32: a
-// float32 in between would round twice. Casts to f32, and conditions of where, may read i64 in chains of 32 bits.
+// an argument or a result of 64 bits, except for an i64 argument of a cast to f32 and an i64 condition of where. It
+// also must if the node casts 32-bit integers to narrower floats than f32: a float32 in between would round twice.
 func isWide(n *ir.Node) bool {
 	for i, a := range n.Args() {
-		reads := n.Op() == ir.OpCast && n.DType() == ir.F32 || n.Op() == ir.OpWhere && i == 0
-		if a.DType() == ir.F64 || a.DType() == ir.I64 && !reads {
+		canRead := n.Op() == ir.OpCast && n.DType() == ir.F32 || n.Op() == ir.OpWhere && i == 0
+		if a.DType() == ir.F64 || a.DType() == ir.I64 && !canRead {
 			return true
 		}
 	}

@@ -117,6 +117,7 @@ func run(requests, clients int, model string, command []string) (err error) {
 	switch {
 	case len(s.wrong) > 0:
 		return fmt.Errorf("%d answers were wrong", len(s.wrong))
+	// Memory may grow by an eighth, because the garbage collector gives none back at once.
 	case after.descriptors > before.descriptors || after.resident > before.resident+before.resident/8:
 		return fmt.Errorf("the server uses %+v after the last quarter, and used %+v after the second", after, before)
 	}
@@ -381,7 +382,8 @@ func (s *soak) ask(r *rand.Rand) {
 	s.note(fmt.Sprintf("%s, %d", k.name, answer.StatusCode), wrong)
 }
 
-// compare describes the difference if an answer differs from the answer to an earlier equal request.
+// compare checks an answer against the first answer to the same request, because both sample greedily. It describes the
+// difference if they differ, or if the answer is not valid.
 func (s *soak) compare(request string, text []byte) (wrong string) {
 	var answer struct {
 		Choices []struct {
