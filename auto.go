@@ -19,9 +19,9 @@ type auto struct {
 	host *processor
 }
 
-// openAuto opens the device "auto": the best GPU if there is one, or else the CPU fast path ([software]). If Vulkan
-// fails to open on a machine that may have a GPU, it returns the fast path alone. No other function makes this choice.
-// want is "" or "auto".
+// openAuto opens the device "auto": the best GPU if there is one, or else the CPU fast path. Without a GPU, programs
+// also try a Vulkan device in software ([software]). If Vulkan fails to open on a machine that may have a GPU, openAuto
+// returns the fast path alone. No other function makes this choice. want is "" or "auto".
 func openAuto(want string, options openOptions) kind {
 	host := newProcessor(processorName, noVulkan, options)
 	onSoftware := func(why string) *software {

@@ -67,7 +67,8 @@ func (d *Device) opened() kind {
 	return d.kind
 }
 
-// usable returns an error if the device is nil or closed, or if ctx is nil or has ended.
+// usable returns an error if the device is nil or closed, or if ctx is nil or has ended. Every call that uses the
+// device begins with it.
 func (d *Device) usable(ctx context.Context) error {
 	switch {
 	case d == nil || d.kind == nil:

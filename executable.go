@@ -154,7 +154,7 @@ func (e *Executable) Why() string {
 	return e.whyThere()
 }
 
-// whyThere is like Why, but without the hint about broadcasting.
+// whyThere returns the device and the reason for its choice, without the hint about broadcasting that Why adds.
 func (e *Executable) whyThere() string {
 	if !e.loaded() {
 		return "no device: the executable is nil"

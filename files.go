@@ -53,7 +53,7 @@ func OpenWeights(path string) (Weights, error) {
 	if huggingface.IsFolder(path) {
 		return opened(OpenModel(path))
 	}
-	head, err := filefmt.Head(path, 4)
+	head, err := filefmt.Head(path, 4) // the file's magic, if it has one
 	if err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
 	}
@@ -161,8 +161,8 @@ func OpenBundle(path string) (*Program, error) {
 	return openedBundle(f, path)
 }
 
-// OpenBundleBytes is like [OpenBundle] for a bundle in memory, such as a go:embed file. Weights alias content. Do not
-// change content while the program or its executables are in use.
+// OpenBundleBytes opens a bundle in memory, such as a go:embed file. Weights alias content. Do not change content while
+// the program or its executables are in use.
 func OpenBundleBytes(content []byte) (*Program, error) {
 	f, err := bundle.Read(content)
 	if err != nil {
@@ -191,7 +191,8 @@ func (p *Program) Parts() (list []*Program, err error) {
 	return list, nil
 }
 
-// openedBundle returns the program in a bundle. After an error it closes the file.
+// openedBundle returns the program in a bundle, or an error if a custom op of the graph is registered differently here.
+// After an error it closes the file. name is the name of the bundle in errors.
 func openedBundle(f *bundle.File, name string) (*Program, error) {
 	g, err := f.Graph()
 	if err != nil {

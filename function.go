@@ -114,6 +114,7 @@ func makeFunc[F any](d *Device, f any) F {
 	if err := fn.check(); err != nil {
 		panic(fmt.Errorf("vkc.Func[%s](%T): %w", fn.outer, f, err))
 	}
+	// The device closes the programs of its functions.
 	if d != nil {
 		d.functions.add(fn)
 	}
@@ -125,6 +126,7 @@ func makeFunc[F any](d *Device, f any) F {
 				out[i] = reflect.Zero(fn.outer.Out(i))
 			}
 		}
+		// A reflect.Value of a nil error needs the type error.
 		failed := reflect.New(errorType).Elem()
 		if err != nil {
 			failed.Set(reflect.ValueOf(err))
@@ -143,8 +145,8 @@ var (
 	tensorType  = reflect.TypeFor[frontend.Tensor]()
 )
 
-// check returns an error unless the type of the Go function and the function of tensors fit together. It also sets
-// hasContext and hasBuilder.
+// check returns an error unless the type of the Go function (outer) and the function of tensors (graph) fit together.
+// It also sets hasContext and hasBuilder, which say that their first parameters are a context or a builder.
 func (f *function) check() error {
 	outer := f.outer
 	switch {
@@ -243,12 +245,12 @@ func (f *function) call(args []reflect.Value) ([]reflect.Value, error) {
 func argumentName(i int) string { return fmt.Sprintf("arg%d", i) }
 func resultName(i int) string   { return fmt.Sprintf("result%d", i) }
 
-// run runs the program for the arguments. The first call with their dtypes and dims compiles it. If the program fails
+// run runs the program for the arguments' dtypes and dims. The first call with these compiles it. If the program fails
 // to load, it leaves the list, so that the next call tries again.
 func (f *function) run(ctx context.Context, in Tensors, args []*ir.Data) (*Result, error) {
 	p, oldest := f.program(args)
 	defer f.release(p)
-	if oldest != nil {
+	if oldest != nil { // it left the list, which was full
 		f.release(oldest)
 	}
 	exe, err := p.load()
@@ -317,7 +319,8 @@ func (f *function) close() error {
 	return runtime.Each(programs, f.forget)
 }
 
-// compile compiles and loads the program for arguments like these.
+// compile compiles and loads the program for arguments with these dtypes and dims. It returns an error if the function
+// of tensors declares weights or states.
 func (f *function) compile(args []*ir.Data) (*Executable, error) {
 	dev := f.dev
 	if dev == nil {
@@ -376,7 +379,8 @@ func flat[T Element](d *ir.Data) (reflect.Value, error) {
 	return reflect.ValueOf(v), err
 }
 
-// toNested returns the elements of a tensor as a value of type t.
+// toNested returns the elements of a tensor as a value of type t: a number, nested slices, or the tensor itself. It
+// returns an error if the tensor has another rank, or elements that t cannot hold.
 func toNested(t reflect.Type, d *ir.Data) (reflect.Value, error) {
 	if t == dataType {
 		return reflect.ValueOf(d), nil

@@ -99,7 +99,7 @@ func OpenDevices(list string, opt ...DeviceOption) (_ Devices, err error) {
 	return all, nil
 }
 
-// openKind opens one device.
+// openKind opens one device by its name: the CPU fast path, the reference, "auto", or a Vulkan device.
 func openKind(want string, options openOptions) (kind, error) {
 	switch {
 	case strings.EqualFold(want, processorWant):

@@ -134,8 +134,8 @@ func (s *runQueue) next() {
 	s.nextLocked()
 }
 
-// nextLocked is like next, for a caller that holds the lock. It takes the waiting run with the highest priority, and
-// the one that was started first among equals.
+// nextLocked lets the next run of the queue begin: the waiting run with the highest priority, and among equals the one
+// that was started first. The caller holds the lock.
 func (s *runQueue) nextLocked() {
 	if s.running = len(s.waiting) > 0; !s.running {
 		return
@@ -182,7 +182,8 @@ func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *
 	return e.start(ctx, in, nil, opt)
 }
 
-// start is like Start, but with a callback: ended is called before waiters learn that the run has ended. It may be nil.
+// start queues a run and returns at once, as Start does. ended, if not nil, is called before waiters learn that the run
+// has ended.
 func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []RunOptions) *Pending {
 	p := &Pending{done: make(chan struct{}), ended: ended}
 	o, err := runtime.CheckRun(ctx, opt)
@@ -210,14 +211,14 @@ func (e *Executable) start(ctx context.Context, in Tensors, ended func(), opt []
 	return p
 }
 
-// runStarted is like Run, but in two phases: it submits the run, calls begun so that the next run can begin, and then
-// reads the outputs, which stay on the device until then.
+// runStarted runs the program once, as Run does, in two phases. First it submits the run, and calls begun so that the
+// next run can begin. Then it reads the outputs, which stay on the device until then.
 func (e *Executable) runStarted(ctx context.Context, in Tensors, opt RunOptions, begun func()) (*Result, error) {
 	if x, ok := e.backend.(*multi.Pipeline); ok && !x.Asynchronous() {
 		return x.RunNext(ctx, in, opt, begun)
 	}
 	if opt.Profile {
-		defer begun()
+		defer begun() // a profile measures one run alone
 		return e.backend.Run(ctx, in, opt)
 	}
 	res, reads, err := e.begin(ctx, in, opt)
@@ -312,7 +313,7 @@ func runBatch(ctx context.Context, in []Tensors, start func(context.Context, Ten
 	}
 	if failed != nil {
 		for _, r := range results {
-			failed = errors.Join(failed, r.CloseKept())
+			failed = errors.Join(failed, r.CloseKept()) // of the runs that succeeded
 		}
 		return nil, failed
 	}

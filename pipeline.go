@@ -56,7 +56,8 @@ func (d *pipeline) compile(ctx context.Context, g *ir.Graph, opt CompileOptions)
 	})
 }
 
-// load loads each part on its device.
+// load loads each part of the program on its device. It returns an error if the program was compiled for other devices,
+// or if opt.Share is an executable elsewhere.
 func (d *pipeline) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	layers, ok := p.split.(multi.Layers)
 	if !ok || layers[len(layers)-1].Device >= len(d.members) {

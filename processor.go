@@ -42,7 +42,8 @@ func interpreted(g *ir.Graph, refused error) *Program {
 	return p
 }
 
-// load prepares the program's graph for the CPU.
+// load prepares the program's graph for the CPU: it fits the weights to the graph, and shares the memory of opt.Share
+// if that is set.
 func (d *processor) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	switch {
 	case opt.Share != nil && (!opt.Share.loaded() || opt.Share.Vulkan() != nil):

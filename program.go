@@ -38,7 +38,7 @@ func (p *Program) HasKernelsOf(other *Program) bool {
 	return true
 }
 
-// kernels returns the set of all kernels' codes, each with the index of its device.
+// kernels returns the set of the SPIR-V codes of all kernels, each with the index of its device.
 func (p *Program) kernels() map[deviceCode]bool {
 	all := map[deviceCode]bool{}
 	if p == nil {

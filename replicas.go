@@ -27,8 +27,9 @@ type Replicas struct {
 	next       int   // the device to prefer in a tie
 }
 
-// LoadGraph loads a graph on all devices; see [Device.LoadGraph]. Devices with equal caps share the compiled program. A
-// graph with states is an error, because its results would depend on the device that a run goes to.
+// LoadGraph loads a graph on all devices, so that several runs go to different devices; see [Device.LoadGraph]. Devices
+// with equal caps share the compiled program. A graph with states is an error, because its results would depend on the
+// device that a run goes to.
 func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource) (_ *Replicas, err error) {
 	if len(d) == 0 {
 		return nil, errors.New("load graph: there are no devices: OpenDevices makes some, unless it returns an error")
@@ -49,6 +50,7 @@ func (d Devices) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSo
 	}()
 	var all sync.WaitGroup
 	failed := make([]error, len(d))
+	// After an error, loads that have begun must end before Close (deferred calls run in reverse order).
 	defer all.Wait()
 	for i, one := range d {
 		key := one.Caps().Fingerprint()
@@ -81,6 +83,7 @@ func (r *Replicas) pick() (exe *Executable, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	best := r.next
+	// It begins after the device of the last pick, so that equally busy devices take turns.
 	for k := range r.inProgress {
 		if i := (r.next + k) % len(r.inProgress); r.inProgress[i] < r.inProgress[best] {
 			best = i

@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// LoadGraph is Compile and Load for weights in any dtype: a graph that declares f32 can run with weights in q4_0, and
-// vice versa. weights may be nil if the graph has none, or if opt shares another executable's. There may be at most one
-// LoadOptions; its Progress also receives compile progress, and its Weights must not be set.
+// LoadGraph compiles a graph and loads it, for weights in any dtype: a graph that declares f32 can run with weights in
+// q4_0, and vice versa. weights may be nil if the graph has none, or if opt shares another executable's. There may be
+// at most one LoadOptions; its Progress also receives compile progress, and its Weights must not be set.
 func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource,
 	opt ...LoadOptions) (*Executable, error) {
 	if err := d.usable(ctx); err != nil {

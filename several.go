@@ -151,7 +151,7 @@ func (d Devices) describe() (list []multi.Member) {
 // first device with enough memory, consecutive parts ([Devices.Together]), or shared ops ([Devices.TensorParallel]).
 // [Device.Why] lists the expected time of each. It closes devices that are not used.
 func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
-	if len(d) < 2 {
+	if len(d) < 2 { // an error for none, and d[0] for one
 		return d.Together()
 	}
 	prices, err := multi.Prices(ctx, g, d.describe(), compiler.Estimate)

@@ -117,8 +117,8 @@ func (s *software) load(ctx context.Context, p *Program, opt LoadOptions) (*Exec
 	return exe, nil
 }
 
-// loadNextTo loads a program on the Vulkan device because the executable that it shares memory with (opt.Share) is
-// there.
+// loadNextTo loads a program on the Vulkan device, and compiles it if it is not compiled yet. The executable with which
+// it shares memory (opt.Share) is there.
 func (s *software) loadNextTo(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	v, err := s.device()
 	if err != nil {

@@ -89,7 +89,8 @@ func (d *tensorParallel) compile(ctx context.Context, g *ir.Graph, opt CompileOp
 	})
 }
 
-// load loads each device's shard of the program on the device.
+// load loads each device's shard of the program on the device. It returns an error if the program was compiled for
+// other devices, or if opt.Share is an executable elsewhere.
 func (d *tensorParallel) load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	shards, ok := p.split.(multi.Shards)
 	if !ok || len(shards) != len(d.members) {

@@ -146,7 +146,7 @@ func decode[T Element](out []T, d *ir.Data) error {
 	}
 	raw := d.Bytes
 	switch {
-	case isBits[T](t) || t == to:
+	case isBits[T](t) || t == to: // the bytes are T's already
 	case t.IsBlock():
 		narrow, ok := any(out).([]float32)
 		if !ok {
@@ -170,6 +170,7 @@ func decode[T Element](out []T, d *ir.Data) error {
 		raw = make([]byte, len(out)*to.BlockBytes())
 		ir.EncodeInts(raw, to, ints)
 	}
+	// Package binary does not decode to int, which has no fixed size.
 	if v, ok := any(out).([]int); ok {
 		ints := make([]int64, len(out))
 		ir.DecodeInts(ints, to, raw)
@@ -203,7 +204,7 @@ func holds[T Element](t ir.DType) bool {
 // isNarrow reports whether t is an integer of at most 16 bits.
 func isNarrow(t ir.DType) bool { return t.IsInteger() && t.Bits() <= 16 }
 
-// goTypes lists the types that Values reads a dtype as.
+// goTypes lists the Go types to which Values can convert a dtype, for an error.
 func goTypes(t ir.DType) string {
 	var list []string
 	for _, one := range []struct {

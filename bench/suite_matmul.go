@@ -192,7 +192,7 @@ func bytesRowCase(rows, n, k int) Case {
 	return c
 }
 
-// matvecCase is a few rows of f32 times weights of dtype t.
+// matvecCase returns the case of a few rows of f32 times weights of dtype t.
 func matvecCase(t ir.DType, rows, n, k int) Case {
 	c := quantCase(t, rows, n, k, frontend.FullPrecision)
 	c.Name = fmt.Sprintf("matvec/%s/%dx%d/n%d", t, n, k, rows)
@@ -201,8 +201,8 @@ func matvecCase(t ir.DType, rows, n, k int) Case {
 	return c
 }
 
-// byteCase is like matvecCase, but allows quantizing the rows to int8. The quantization is a separate kernel, and its
-// launch counts.
+// byteCase returns the case of a few rows of f32 times weights of dtype t, with the rows quantized to int8. The
+// quantization is a separate kernel, and its launch counts.
 func byteCase(t ir.DType, rows, n, k int) Case {
 	c := matvecCase(t, rows, n, k)
 	c.Name += "/int8"

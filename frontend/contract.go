@@ -32,8 +32,8 @@ const (
 	ByteRows Precision = ir.PrecisionBytes
 )
 
-// MatMulIn is like MatMul, but with a given precision. Tensor cores multiply f32 operands only in BF16x3, HalfPrecision
-// or HalfSums.
+// MatMulIn returns the matmul of t and w, as MatMul does, with a given precision. Tensor cores multiply f32 operands
+// only in BF16x3, HalfPrecision or HalfSums.
 func (t Tensor) MatMulIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("precision", string(p)))
 }

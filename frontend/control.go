@@ -141,9 +141,9 @@ type Scanned struct {
 	Goes   Tensor   // the last value of the condition; the zero Tensor if the loop has none
 }
 
-// ScanWhile is like Loop, but also stacks the body's outs, as Scan does. If goes is not the zero Tensor, the loop has a
-// condition, a bool scalar, and ends as soon as it is false. goes is the condition of the first trip. The first result
-// of the body is the condition of the next trip.
+// ScanWhile adds a loop that carries tensors from trip to trip, as Loop does, and stacks the body's outs of all trips,
+// as Scan does. If goes is not the zero Tensor, the loop has a condition, a bool scalar, and ends as soon as it is
+// false: goes is the condition of the first trip, and the first result of the body the condition of the next one.
 func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 	body func(i Tensor, carried []Tensor) (goes Tensor, next, outs []Tensor)) Scanned {
 	const op = "scan"

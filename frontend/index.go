@@ -50,26 +50,27 @@ func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// ScatterDistinct is like Scatter, for indices that never write an element twice. The caller must ensure that:
-// otherwise any of the updates may win. In-place updates of a state then skip the check for equal indices.
+// ScatterDistinct returns t with updates written along an axis, as Scatter does, for indices that never write an
+// element twice. The caller must ensure that: otherwise any of the updates may win. In-place updates of a state then
+// skip the check for equal indices.
 func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
 }
 
-// ScatterAdd is like Scatter, but adds updates to the elements. Updates with equal indices are added in row-major
-// order, so every run gives the same bits.
+// ScatterAdd returns t with updates added to elements, which indices select along an axis as in Scatter. Updates with
+// equal indices are added in row-major order, so every run gives the same bits.
 func (t Tensor) ScatterAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// ScatterAddUnordered is like ScatterAdd, but in any order of the updates. The device may use float atomics, which can
-// be faster; the last bits of floats may then differ between runs.
+// ScatterAddUnordered returns t with updates added to elements, as ScatterAdd does, but in any order. The device may
+// use float atomics, which can be faster; the last bits of floats may then differ between runs.
 func (t Tensor) ScatterAddUnordered(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
 }
 
-// ScatterReduce is like Scatter, but combines each element with its updates. mode selects the sum ("add"), the product
-// ("mul"), the smallest ("min") or the largest ("max").
+// ScatterReduce returns t with each element combined with its updates, which indices select along an axis as in
+// Scatter. mode selects the sum ("add"), the product ("mul"), the smallest ("min") or the largest ("max").
 func (t Tensor) ScatterReduce(axis int, mode string, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterAdd, []Tensor{indices, updates}, attr("axis", axis), attr("mode", mode))
 }
@@ -85,18 +86,19 @@ func (t Tensor) IndexAddUnordered(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
 }
 
-// GatherND returns elements or slices of t. Each row of indices [..., R] has the coordinates of one along the R
-// outermost axes.
+// GatherND returns elements or slices of t. Each row of indices [..., R] has the coordinates, along the R outermost
+// axes, of one element or slice.
 func (t Tensor) GatherND(indices Tensor) Tensor { return t.apply(ir.OpGatherND, []Tensor{indices}) }
 
-// ScatterND returns t with elements or slices replaced by updates. Each row of indices [..., R] has the coordinates of
-// one along the R outermost axes. The last of equal coordinates wins; coordinates out of range write nothing.
+// ScatterND returns t with elements or slices replaced by updates. Each row of indices [..., R] has the coordinates,
+// along the R outermost axes, of one element or slice. The last of equal coordinates wins. Coordinates out of range
+// write nothing.
 func (t Tensor) ScatterND(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates})
 }
 
-// ScatterNDDistinct is like ScatterND, for distinct coordinates. The caller must ensure that: otherwise any of the
-// updates may win.
+// ScatterNDDistinct returns t with elements or slices replaced by updates, as ScatterND does, for distinct coordinates.
+// The caller must ensure that: otherwise any of the updates may win.
 func (t Tensor) ScatterNDDistinct(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates}, attr("unique", true))
 }

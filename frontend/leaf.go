@@ -19,14 +19,14 @@ func (b *Builder) State(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims)
 }
 
-// ShardedWeight is like Weight, but with the axis along which devices that share the model (tensor parallelism) may
-// split it; -1 for none.
+// ShardedWeight declares a weight, as Weight does, and the axis along which devices that share the model (tensor
+// parallelism) may split it. -1 stands for no axis.
 func (b *Builder) ShardedWeight(axis int, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpWeight, name, t, dims, attr("shard", axis))
 }
 
-// ShardedState is like State, but with the axis along which devices that share the model may split it; see
-// ShardedWeight.
+// ShardedState declares a state, as State does, and the axis along which devices that share the model may split it. -1
+// stands for no axis.
 func (b *Builder) ShardedState(axis int, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims, attr("shard", axis))
 }

@@ -29,8 +29,8 @@ func (t Tensor) RFFT(axis int) Tensor {
 	return t.swapped(a, -1).unary(ir.OpRFFT).swapped(a, -2)
 }
 
-// IRFFT is the inverse of RFFT. It returns n real numbers along an axis; t has their first floor(n/2)+1 frequencies.
-// The innermost axis, of the real and the imaginary parts, disappears.
+// IRFFT returns the n real numbers along an axis with the given Fourier transform, so it inverts RFFT. t has their
+// first floor(n/2)+1 frequencies. The innermost axis of t, of the real and the imaginary parts, disappears.
 func (t Tensor) IRFFT(axis, n int) Tensor {
 	a := t.complexAxis(ir.OpIRFFT, axis)
 	return t.swapped(a, -2).unary(ir.OpIRFFT, attr("n", n)).swapped(a, -1)

@@ -11,10 +11,10 @@ import (
 // maxIndexed is the largest number of elements of a window in MaxPoolIndices.
 const maxIndexed = 256
 
-// MaxPoolIndices is like MaxPool, but also returns, as i64, the index of each result in all of t. Among equal elements,
-// the first of the window counts. Indices are row-major or, with columnMajor, have the innermost axes in reverse order,
-// as in ONNX's storage_order 1. All extents except the batch axis must be static, and a window has at most 256
-// elements.
+// MaxPoolIndices returns the largest element of each window, as MaxPool does, and its index in all of t, as i64. Among
+// equal elements, the first of the window counts. Indices are row-major or, with columnMajor, have the innermost axes
+// in reverse order, as in ONNX's storage_order 1. All extents except the batch axis must be static, and a window has at
+// most 256 elements.
 func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...WindowOption) (largest, places Tensor) {
 	const op = "max_pool with indices"
 	largest = t.MaxPool(kernel, options...)

@@ -31,7 +31,8 @@ func (d *Decoder) newPastCutter(ctx context.Context) (*pastCutter, error) {
 			return nil, nil
 		}
 		axis := slices.IndexFunc(n.Shape(), func(d ir.Dim) bool {
-			return slices.Equal(d.Symbols(), []string{folder.PastSymbol}) && d.Mul == 1 && d.Add == 0 // the extent is exactly the symbol
+			// The extent is exactly the symbol.
+			return slices.Equal(d.Symbols(), []string{folder.PastSymbol}) && d.Mul == 1 && d.Add == 0
 		})
 		if axis < 0 {
 			return nil, nil

@@ -136,7 +136,8 @@ func (e *engine) reusedSoFar() Reused {
 
 // submit adds an answer to the waiting ones. The answer ends early when its context does.
 func (e *engine) submit(a *answer) *answer {
-	a.text, a.decoder, a.wake = slices.Clone(a.text), e.model.tok.Decoder(), make(chan struct{}, 1) // the answer appends to its text
+	// The answer appends to its text.
+	a.text, a.decoder, a.wake = slices.Clone(a.text), e.model.tok.Decoder(), make(chan struct{}, 1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {

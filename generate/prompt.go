@@ -74,8 +74,8 @@ func (m *Model) render(c chat.Context) ([]chat.Piece, error) {
 	return t.Render(c)
 }
 
-// Fit is like Prompt, but with a bound: the prompt must leave room tokens for the answer. It drops the oldest messages
-// first, but keeps system messages and the last message. forgotten counts the dropped messages.
+// Fit returns the tokens of a conversation, as Prompt does, but leaves room for `room` tokens of the answer. It drops
+// the oldest messages first, but keeps system messages and the last message. forgotten counts the dropped messages.
 func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, err error) {
 	prompt, _, forgotten, err = m.FitWith(c, nil, room)
 	return prompt, forgotten, err

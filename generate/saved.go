@@ -247,7 +247,8 @@ func (s *slot) save() (head savedSlot, parts [][]byte, err error) {
 		var part []byte
 		for h := range p.heads {
 			for _, at := range p.positions(m, len(s.cached), s) {
-				part = append(part, d.Bytes[(h*p.all+at)*p.row:][:p.row]...) // the state is [heads, p.all], of p.row bytes
+				// The state is [heads, p.all], of p.row bytes.
+				part = append(part, d.Bytes[(h*p.all+at)*p.row:][:p.row]...)
 			}
 		}
 		parts = append(parts, part)

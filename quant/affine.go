@@ -77,6 +77,7 @@ func roundScales(q []byte, v []float32, top int32) (unit float32) {
 	}
 	r := levelRange{0, top}
 	inv := inverse(most)
+	// A tiny scale has no finite inverse: then inv stays 0, and all levels are 0.
 	if inv > 0 {
 		inv = float32(top) / most
 	}

@@ -39,7 +39,8 @@ func newCodebook4(table []uint32, levels [8]int8) *codebook {
 	return c
 }
 
-// arrange groups n entries by their first half; at returns element i of entry e.
+// arrange sets the tables of a codebook with n entries, grouped by their first half so that a search can skip a group.
+// levels lists the values of elements in ascending order, and at returns element i of entry e.
 func (c *codebook) arrange(n int, levels []int8, at func(e, i int) uint8) {
 	var digitOf [256]uint8
 	for i, v := range levels {
@@ -105,8 +106,8 @@ func (q *quarterCosts) set4(levels *[8]float32, t, w *[4]float32) {
 	}
 }
 
-// set8 is set for entries of eight elements: a quarter is two elements, and its code is 3*k + l for their levels k and
-// l.
+// set8 sets the costs of all quarters for entries of eight elements. Quarter i is elements 2i and 2i+1, and its code is
+// 3*k + l for their levels k and l. t has the targets and w the weights of the elements.
 func (q *quarterCosts) set8(levels *[3]float32, t, w *[8]float32) {
 	for i := range q {
 		var second [3]float32
@@ -124,8 +125,8 @@ func (q *quarterCosts) set8(levels *[3]float32, t, w *[8]float32) {
 	}
 }
 
-// nearest returns the position in c.order, and the cost, of the entry of least cost, the first of equals. It tries the
-// entry at position hint first: a good guess excludes more entries.
+// nearest returns the position in c.order, and the cost, of the entry with the least cost. Among equal ones it is the
+// first. It tries the entry at position hint first, because a good guess excludes more entries.
 func (c *codebook) nearest(q *quarterCosts, hint int) (pos int, cost float32) {
 	var second [maxHalves]float32
 	for i, a := range q[2] {
@@ -134,7 +135,7 @@ func (c *codebook) nearest(q *quarterCosts, hint int) (pos int, cost float32) {
 			row[j] = a + b
 		}
 	}
-	least := minOf(&q[2]) + minOf(&q[3])
+	least := minOf(&q[2]) + minOf(&q[3]) // the least cost of any second half
 	h := c.order[hint]
 	pos, cost = hint, q[0][h.first/maxQuarters]+q[1][h.first%maxQuarters]+second[h.second]
 	half := -1
@@ -143,7 +144,7 @@ func (c *codebook) nearest(q *quarterCosts, hint int) (pos int, cost float32) {
 			half++
 			first := a + b
 			if first+least >= cost {
-				continue
+				continue // no entry of this group can be better
 			}
 			lo := int(c.starts[half])
 			for k, code := range c.order[lo:c.starts[half+1]] {

@@ -106,7 +106,7 @@ func (r levelRange) sums(levels *[maxGroup]float32, x, w []float32, id float32) 
 		if q < least {
 			q = least
 		}
-		levels[i&(maxGroup-1)] = q
+		levels[i&(maxGroup-1)] = q // the mask spares a bounds check
 		qx += float32(float32(w[i]*v) * q)
 		qq += float32(float32(w[i]*q) * q)
 	}
@@ -215,7 +215,7 @@ func (g *lineGroup) sums(levels *[maxGroup]float32, id, lower, top float32) (s l
 		if q < 0 {
 			q = 0
 		}
-		levels[i&(maxGroup-1)] = q
+		levels[i&(maxGroup-1)] = q // the mask spares a bounds check
 		wq := float32(w[i] * q)
 		s.q += wq
 		s.qq += float32(wq * q)
@@ -233,6 +233,7 @@ func (g *lineGroup) line(s levelSums) (slope, lower float32, ok bool) {
 	}
 	slope = (float32(g.w1*s.qx) - float32(g.wx*s.q)) / det
 	lower = (float32(s.qq*g.wx) - float32(s.q*s.qx)) / det
+	// With lower fixed at 0, the best slope is the least-squares slope through the origin.
 	if lower > 0 {
 		return s.qx / s.qq, 0, true
 	}

@@ -81,7 +81,8 @@ type gridSearch struct {
 	fits    [16]gridFit
 }
 
-// quantize chooses the block a for x. Without an importance it minimizes the squared error.
+// quantize chooses the entries, the signs and the scales of block a for x. It minimizes the squared error, weighted by
+// the importance if that is not nil.
 func (f *gridFormat) quantize(a *gridBlock, x *[256]float32, importance []float32) {
 	s := gridSearch{gridFormat: f, c: f.book()}
 	s.setLevels()
@@ -93,7 +94,7 @@ func (f *gridFormat) quantize(a *gridBlock, x *[256]float32, importance []float3
 		s.fit(g)
 		most = max(most, s.fits[g].scale())
 	}
-	if most == 0 {
+	if most == 0 { // all elements are zero, or tiny
 		*a = gridBlock{}
 		return
 	}
@@ -165,6 +166,7 @@ func (s *gridSearch) setTargets(a *gridBlock, x *[256]float32) {
 				cheapest = j
 			}
 		}
+		// The stored signs have seven bits, and the eighth follows from an even number of negative ones.
 		if odd && s.signs == signsEven {
 			signs ^= 1 << cheapest
 			t[cheapest] = -t[cheapest]

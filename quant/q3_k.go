@@ -59,6 +59,7 @@ func quantizeQ3_K(block []byte, src, weights []float32) {
 	half, d := roundHalf(roundSignedScales(&rounded, &scales, -32, 31))
 	levelsQ3_K.requantize(&q, x, &rounded, d)
 
+	// The third bit of a level goes to hmask, and the low two bits to qs.
 	for i, v := range q {
 		b[i%32] |= v >> 2 << (i / 32)
 	}

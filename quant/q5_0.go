@@ -16,7 +16,7 @@ func dequantizeQ5_0(dst []float32, block []byte) {
 	}
 }
 
-// quantizeQ5_0 maps the element of largest magnitude to level -16.
+// quantizeQ5_0 maps the element of largest magnitude to level -16, because the negative levels reach further.
 func quantizeQ5_0(block []byte, src, weights []float32) {
 	x, b := (*[32]float32)(src), (*[22]byte)(block)
 	if weights != nil {
@@ -31,6 +31,7 @@ func quantizeQ5_0(block []byte, src, weights []float32) {
 	putHalf(b[:], d)
 	var q [32]byte
 	for i, v := range x {
+		// Truncation after adding 16.5 rounds; levels are stored from 0 on.
 		q[i] = byte(min(int32(float32(v*id)+16.5), 31))
 	}
 	putFiveBits((*[20]byte)(b[2:]), &q)

@@ -11,7 +11,8 @@ func dequantizeQ8_1(dst []float32, block []byte) {
 	}
 }
 
-// quantizeQ8_1 maps the element of largest magnitude to level 127 or -127.
+// quantizeQ8_1 maps the element of largest magnitude to level 127 or -127. The block also stores the sum of the levels
+// times the scale.
 func quantizeQ8_1(block []byte, src, _ []float32) {
 	x, b := (*[32]float32)(src), (*[36]byte)(block)
 	_, magnitude := absMax(x[:])

@@ -31,8 +31,8 @@ func DequantizeParallel(dst []float32, t ir.DType, src []byte) error {
 	})
 }
 
-// DequantizeRow decodes one row of the matrix src of format t. Rows have len(dst) elements. Like Dequantize it does not
-// allocate, so it suits table lookups and readers that process one row at a time.
+// DequantizeRow decodes one row of a matrix src in format t to dst, which has as many elements as a row. Like
+// Dequantize it does not allocate, so it suits table lookups and readers that process one row at a time.
 func DequantizeRow(dst []float32, t ir.DType, src []byte, row int) error {
 	rowBytes, err := t.BytesFor(int64(len(dst)))
 	if err != nil {
@@ -124,7 +124,7 @@ func Quantize(dst []byte, t ir.DType, src []float32, opt *Options) error {
 	})
 }
 
-// encode encodes blocks lo to hi of src, and refuses values that the format cannot represent.
+// encode encodes blocks lo to hi-1 of src. It returns a *ValueError for a value that the format cannot represent.
 func encode(c codec, t ir.DType, dst []byte, src, weights []float32, lo, hi int) error {
 	elems, bytes := t.BlockElems(), t.BlockBytes()
 	for i := lo; i < hi; i++ {
@@ -134,7 +134,7 @@ func encode(c codec, t ir.DType, dst []byte, src, weights []float32, lo, hi int)
 		}
 		var w []float32
 		if weights != nil {
-			w = weights[i*elems%len(weights):][:elems]
+			w = weights[i*elems%len(weights):][:elems] // the same weights for each row
 		}
 		c.quantize(dst[i*bytes:][:bytes], x, w)
 	}

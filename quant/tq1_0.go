@@ -4,9 +4,8 @@ package quant
 // Digit n of byte i is element n*bytes+i of the part.
 var runsTQ1 = [...]struct{ bytes, digits int }{{32, 5}, {16, 5}, {4, 4}}
 
-// dequantizeTQ1_0 decodes a block of tq1_0. A block has 256 elements in 54 bytes: qs[48]; qh[4]; float16 d. An
-// element is d*(t-1) with a base-3 digit t. A byte holds five digits (four in qh) as the fraction byte/256 in base 3:
-// multiplying by 3 moves the next digit before the point.
+// dequantizeTQ1_0 decodes a block of tq1_0. A block has 256 elements in 54 bytes: qs[48]; qh[4]; float16 d. An element
+// is d*(t-1) with a base-3 digit t. A byte q holds five digits (four in qh): digit k is floor(3*(q*3^k mod 256)/256).
 func dequantizeTQ1_0(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst)[:], (*[54]byte)(block)[:]
 	d := halfAt(b[52:])

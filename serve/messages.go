@@ -376,7 +376,8 @@ func (x *blocksAnswer) part(p reply.Part) error {
 		err = errors.Join(err, x.sendEvent("content_block_start",
 			map[string]any{"index": x.index, "content_block": first}))
 	}
-	if p.Text == "" || p.Kind == reply.CallStart || err != nil { // p.Kind == reply.CallStart: the first event has a call's name
+	// The first event of a call has its name.
+	if p.Text == "" || p.Kind == reply.CallStart || err != nil {
 		return err
 	}
 	delta := map[string]any{"type": "text_delta", "text": p.Text}

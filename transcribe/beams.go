@@ -128,7 +128,8 @@ func (j *job) continuations(t beam, logits []float64) (list []beam) {
 	return list
 }
 
-// beamLogits runs the decoder for the last token of each text, and returns the logits of the next tokens.
+// beamLogits runs the decoder for the last token of each text, and returns the logits of the next tokens, one text
+// after another. The program runs j.Beams rows, and rows without a text are not used.
 func (j *job) beamLogits(ctx context.Context, texts []beam, length int) ([]float64, error) {
 	tokens, from := make([]int32, j.Beams), make([]int32, j.Beams)
 	for i, t := range texts {

@@ -106,6 +106,7 @@ func (m *Model) open(ctx context.Context, path string, o Options) (err error) {
 	if m.device, err = vkc.OpenDevice(o.Device); err != nil {
 		return err
 	}
+	// All parts of the device are the CPU.
 	cpu := !slices.ContainsFunc(m.device.Parts(), func(d *vkc.Device) bool { return !d.IsCPU() })
 	cache, precision := ir.F16, o.Precision
 	if cpu || !m.device.Caps().Features.Storage16 {
@@ -134,7 +135,8 @@ func (m *Model) open(ctx context.Context, path string, o Options) (err error) {
 	return err
 }
 
-// load compiles and loads a graph that shares weights and states with another one, if that is not nil.
+// load compiles and loads a graph. If err is not nil, it returns that error: it is the error of building the graph.
+// share, if not nil, is an executable with the same weights and states.
 func (m *Model) load(ctx context.Context, g *ir.Graph, err error, precision string, o Options,
 	share *vkc.Executable) (*vkc.Executable, error) {
 	if err != nil {

@@ -27,7 +27,8 @@ const (
 	firstLatest     = time.Second
 )
 
-// Transcribe writes down a sound. It returns what it has written also after an error.
+// Transcribe writes down the speech in a sound. After an error it also returns the text up to there. Requests run one
+// after another.
 func (m *Model) Transcribe(ctx context.Context, sound Sound, r Request) (*Transcript, error) {
 	t := &Transcript{Translate: r.Translate}
 	if err := m.Check(r); err != nil {
@@ -176,7 +177,8 @@ func (j *job) addSegment(s Segment) error {
 	return j.Segment(s)
 }
 
-// detect returns the most likely language of the window.
+// detect returns the most likely language of the window: the language token with the largest logit after the start
+// token.
 func (j *job) detect(ctx context.Context) (speech.Language, error) {
 	logits, err := j.logits(ctx, []int32{j.tokens.Start}, 1)
 	if err != nil {

@@ -86,7 +86,8 @@ func (m *Model) spoken(tokens []int32) (list []int32) {
 	return list
 }
 
-// attention runs the graph of speech.Align, and compiles it at the first time.
+// attention runs the graph of speech.Align, which it compiles at the first call. It returns the attention of each token
+// to each of the first positions, and the log probability of each token's successor.
 func (m *Model) attention(ctx context.Context, tokens []int32, positions int) (attention, chances []float64,
 	err error) {
 	if m.aligner == nil {
@@ -99,6 +100,7 @@ func (m *Model) attention(ctx context.Context, tokens []int32, positions int) (a
 	if err != nil {
 		return nil, nil, err
 	}
+	// The last token has no successor, so its own id takes that place, and its result is not used.
 	next, err := vkc.Of(append(slices.Clone(tokens[1:]), tokens[len(tokens)-1]), len(tokens))
 	if err != nil {
 		return nil, nil, err

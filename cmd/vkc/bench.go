@@ -239,7 +239,8 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	return errors.Join(stopped, err)
 }
 
-// open opens the device, or several as one.
+// open opens the device, or several as one: by layers, by tensors, or with --split auto in the way with the lowest
+// estimated time of a step.
 func (f *benchFlags) open(ctx context.Context) (*vkc.Device, error) {
 	switch {
 	case !strings.Contains(f.device, ","), f.model.split == generate.SplitLayers:
@@ -272,7 +273,8 @@ func (a *app) listCases(cases []bench.Case) error {
 	return nil
 }
 
-// newReport returns a report without results. It measures the device's ceilings.
+// newReport returns a report without results. For a Vulkan device it measures the ceilings, which are the best speeds
+// of memory and arithmetic.
 func newReport(ctx context.Context, dev *vkc.Device) (*bench.Report, error) {
 	caps := dev.Caps()
 	report := &bench.Report{
@@ -292,8 +294,8 @@ func newReport(ctx context.Context, dev *vkc.Device) (*bench.Report, error) {
 	return report, nil
 }
 
-// measure runs the cases. If it is interrupted, the report has the finished ones. It appends the profile of each case
-// to traces if --trace is given.
+// measure runs the cases. After an error or an interrupt, the report has the finished ones. With --trace it appends the
+// profile of each case to traces.
 func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, f *benchFlags,
 	traces *[]runtime.Trace) (*bench.Report, error) {
 	report, err := newReport(ctx, dev)
@@ -317,7 +319,7 @@ func (a *app) measure(ctx context.Context, dev *vkc.Device, cases []bench.Case, 
 			*traces = append(*traces, runtime.Trace{Name: c.Name, Profile: p})
 		}
 	}
-	noted := map[string]bool{dev.Why(): true}
+	noted := map[string]bool{dev.Why(): true} // each other device is named once
 	for i, c := range cases {
 		bar.report(int64(i), int64(len(cases)))
 		res, err := r.Run(ctx, c)

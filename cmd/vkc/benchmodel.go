@@ -40,7 +40,7 @@ func (f *benchModelFlags) register(flags *pflag.FlagSet) {
 
 // check reports flags that contradict each other.
 func (f *benchModelFlags) check(flags *pflag.FlagSet, suites []string) (err error) {
-	if f.path == "" {
+	if f.path == "" { // without -m, flags of a model are a mistake
 		for _, name := range f.names {
 			if flags.Changed(name) {
 				return usagef("--%s goes with -m MODEL.gguf", name)

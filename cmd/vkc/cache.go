@@ -217,7 +217,7 @@ func (c *caches) pipelineFiles() ([]fs.FileInfo, error) {
 		if ok, _ := filepath.Match("pipelines-*.vkpc", e.Name()); !ok {
 			continue
 		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // an error: it was removed meanwhile
 			files = append(files, info)
 		}
 	}

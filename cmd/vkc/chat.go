@@ -191,7 +191,7 @@ func (c *conversation) prompt(text string) (prompt []int32, images []*generate.I
 	}
 	messages = append(append(messages, c.messages...), chat.Message{Role: "user", Content: messageOf(text, c.shown)})
 	images = append(slices.Concat(c.pictures...), c.shown...)
-	reserved := c.model.Context() / 4
+	reserved := c.model.Context() / 4 // tokens for the answer
 	if n := c.flags.sampling.MaxTokens; n > 0 {
 		reserved = min(n, reserved)
 	}
@@ -242,7 +242,7 @@ func (c *conversation) answer(ctx context.Context, ui chatUI, text string) error
 	}
 	c.messages = append(c.messages, chat.Message{Role: "user", Content: messageOf(text, c.shown)},
 		chat.Message{Role: "assistant", Content: reply.String()})
-	c.pictures, c.shown = append(c.pictures, c.shown, nil), nil
+	c.pictures, c.shown = append(c.pictures, c.shown, nil), nil // the message's pictures; the reply has none
 	fmt.Fprintln(ui)
 	if c.flags.stats && stats != "" {
 		fmt.Fprintf(ui, "[%s]\n", stats)
@@ -262,7 +262,8 @@ func newStreamUI(ctx context.Context, w io.Writer, flush func() error) *streamUI
 	return &streamUI{Writer: w, lines: bufio.NewReader(standardInput(ctx)), flush: flush}
 }
 
-// readMessage implements [chatUI].
+// readMessage implements [chatUI]. A line that ends with a backslash continues in the next one. At the end of the
+// input, it returns io.EOF, or first a last line without a line's end.
 func (p *streamUI) readMessage() (string, error) {
 	var text strings.Builder
 	for {
@@ -303,6 +304,7 @@ const (
 )
 
 // newConsole puts the terminal into raw mode and starts to read keys. The caller must restore the terminal by close.
+// The goroutine ends with ctx, or with the next key after that, because a read of the terminal cannot be canceled.
 func newConsole(ctx context.Context) (*console, error) {
 	saved, err := term.MakeRaw(int(os.Stdin.Fd()))
 	if err != nil {
@@ -338,7 +340,8 @@ func (c *console) close() {
 	term.Restore(int(os.Stdin.Fd()), c.saved)
 }
 
-// Read passes keys to the line editor, which is term.Terminal.
+// Read passes keys to the line editor, which is term.Terminal. It returns io.EOF if the terminal or the context has
+// ended.
 func (c *console) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		select {
@@ -381,8 +384,8 @@ func (c *console) readMessage() (string, error) {
 	}
 }
 
-// interruptible implements [chatUI]. It watches for Ctrl-C during an answer, and keeps other keys for the next
-// message.
+// interruptible implements [chatUI]. Until the returned function is called, it watches for Ctrl-C, which cancels the
+// context. It keeps other keys for the next message.
 func (c *console) interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -403,6 +406,6 @@ func (c *console) interruptible(ctx context.Context) (context.Context, context.C
 	}()
 	return ctx, func() {
 		cancel()
-		<-done
+		<-done // only one goroutine may take keys
 	}
 }

@@ -213,7 +213,8 @@ type dumper struct {
 	program *vkc.Program // nil if only the graph is given
 }
 
-// passes prints the effect of each pass.
+// passes prints the effect of each pass: its name, time and purpose. With --all it also prints the program after each
+// pass, and with --after only the program after that one.
 func (d *dumper) passes() error {
 	if d.flags.after != "" {
 		var names []string
@@ -299,7 +300,8 @@ func fusionText(f *lower.Fusion) string {
 	return b.String()
 }
 
-// decisions prints the proposals of the tuning rules for the device, and which were taken.
+// decisions prints the proposals of the tuning rules for the device with their estimated times, and says which were
+// taken.
 func (d *dumper) decisions() error {
 	low, err := d.lower()
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// onDriver compiles the program for the best device of this machine, unless it is a bundle. It calls visit once for the
-// pipeline of each shader, with the number and the step of the first kernel that uses the shader.
+// onDriver creates the pipeline of each shader on the best device of this machine, and calls visit with it. It first
+// compiles the program for this device, unless the program comes from a bundle. Each shader is visited once, with the
+// number and the step of the first kernel that uses it. capture says which facts the driver reports.
 func (d *dumper) onDriver(capture vk.Capture, visit func(i int, st kernel.Step, p *vk.Pipeline) error) (err error) {
 	dev, err := vkc.OpenDevice("vulkan")
 	if err != nil {

@@ -179,7 +179,8 @@ func (f *modelFlags) check() error {
 	return nil
 }
 
-// openGGUF builds the graph of a GGUF model that the flags select, and returns it with the weights.
+// openGGUF builds the graph of a GGUF model that the flags select, and returns it with the weights. Without flags it is
+// the graph of the model's purpose: ratings, embeddings, or the logits of a prompt.
 func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err error) {
 	if err := f.check(); err != nil {
 		return nil, nil, err
@@ -340,8 +341,8 @@ the error lists them all.`,
 	return cmd
 }
 
-// graphOf reads the graph of a file, and returns its weights too: nil if it has none. The file may be a bundle. done
-// closes the file.
+// graphOf reads the graph of a file, which may be a bundle, and returns it with its weights: nil if it has none. The
+// caller closes the file by done, which is never nil.
 func (f *modelFlags) graphOf(path string) (g *ir.Graph, w ir.WeightSource, done func() error, err error) {
 	none := func() error { return nil }
 	isBundle, err := filefmt.IsBundle(path)

@@ -62,11 +62,12 @@ func checkSymbols(sig *runtime.Signature, symbols map[string]int64, least int64)
 // extent as the ONNX file does, and such a name need not be an identifier.
 func useSymbolNames(sig *runtime.Signature, symbols map[string]int64) error {
 	for _, name := range slices.Sorted(maps.Keys(symbols)) {
-		if ir.IsIdent(name) {
+		if ir.IsIdent(name) { // a name of the program
 			continue
 		}
 		var meant []string
 		for _, s := range sig.Symbols() {
+			// The importer replaces characters and, after a clash, appends a number.
 			number, ok := strings.CutPrefix(s.Name, onnx.SymbolOf(name))
 			if ok && (number == "" || clashSuffix.MatchString(number)) {
 				meant = append(meant, s.Name)
@@ -124,12 +125,12 @@ func readInputs(g *ir.Graph, flags []string, symbols map[string]int64) (map[stri
 		if in[p.Name], err = readInput(p, text); err != nil {
 			return nil, err
 		}
-		inferSymbols(known, p, in[p.Name].Dims)
+		inferSymbols(known, p, in[p.Name].Dims) // extents of given inputs set symbols
 	}
 	if err := missingSymbols(random, known); err != nil {
 		return nil, err
 	}
-	left := int64(maxRandomBytes)
+	left := int64(maxRandomBytes) // for all random inputs together
 	for _, p := range random {
 		limit, err := randomLimit(g, p, known)
 		if err != nil {
@@ -142,7 +143,8 @@ func readInputs(g *ir.Graph, flags []string, symbols map[string]int64) (map[stri
 	return in, nil
 }
 
-// checkValue returns an error if a flag's value is no seed, no list of numbers and no file.
+// checkValue returns an error if the value of an --input flag is neither random:SEED, nor a list of numbers, nor looks
+// like a file. It does not read the file.
 func checkValue(text string) error {
 	if seed, ok := strings.CutPrefix(text, randomPrefix); ok {
 		if _, err := strconv.ParseUint(seed, 10, 64); err != nil {
@@ -156,7 +158,7 @@ func checkValue(text string) error {
 	return nil
 }
 
-// missingInputs names the inputs that have no flag.
+// missingInputs returns an error that lists the inputs without a flag, or nil if there are none.
 func missingInputs(ports []runtime.Port, values map[string]string) error {
 	var missing []string
 	first := ""
@@ -173,7 +175,7 @@ func missingInputs(ports []runtime.Port, values map[string]string) error {
 		first, strings.Join(missing, "; "))
 }
 
-// missingSymbols names the symbols that size random inputs and have no value.
+// missingSymbols returns an error that lists the symbols without a value in the shapes of random inputs, or nil.
 func missingSymbols(random []runtime.Port, known map[string]int64) error {
 	var flags []string
 	for _, p := range random {
@@ -190,7 +192,8 @@ func missingSymbols(random []runtime.Port, known map[string]int64) error {
 	return usagef("the sizes of random inputs are unknown: pass %s", strings.Join(flags, ", "))
 }
 
-// readInput reads a file, or numbers.
+// readInput returns the tensor of an input from a file, or from a list of numbers. It returns an error if the array has
+// another dtype than the input.
 func readInput(p runtime.Port, text string) (*ir.Data, error) {
 	if !isLiteral(text) {
 		d, err := npy.ReadFile(text)
@@ -251,7 +254,7 @@ const maxRandomBytes = 4 << 30
 const maxRandomInt = 100
 
 // randomLimit returns the exclusive upper bound of random integers for input p. If the graph uses the input as indices,
-// all values below the bound are valid indices.
+// the bound is the extent that they index, so that all values are valid.
 func randomLimit(g *ir.Graph, p runtime.Port, symbols map[string]int64) (int64, error) {
 	limit := int64(maxRandomInt)
 	for _, r := range g.IndexRanges() {
@@ -310,7 +313,7 @@ func fillRandom(rng *rand.Rand, d *ir.Data, limit int64) (*ir.Data, error) {
 	if d.DType.IsBlock() {
 		return nil, fmt.Errorf("%s: vkc makes no random blocks: pass a FILE.npy", d)
 	}
-	if d.DType == ir.Bool {
+	if d.DType == ir.Bool { // 0 or 1
 		limit = 2
 	}
 	floats, ints := make([]float64, randomChunk), make([]int64, randomChunk)
@@ -320,7 +323,7 @@ func fillRandom(rng *rand.Rand, d *ir.Data, limit int64) (*ir.Data, error) {
 		left -= n
 		for i := range n {
 			if d.DType.IsFloat() {
-				floats[i] = float64(2*rng.Float64()) - 1
+				floats[i] = float64(2*rng.Float64()) - 1 // the conversion prevents a fused multiply-add
 			} else {
 				ints[i] = rng.Int64N(limit)
 			}

@@ -147,7 +147,8 @@ func inspect(path string) (_ *inspected, err error) {
 	return info, nil
 }
 
-// looksLikeGraph reports whether a file is text, like a graph, and not an index of safetensors files.
+// looksLikeGraph reports whether a file begins like a graph in JSON or text IR. Safetensors files and their index files
+// begin similarly, so their names exclude them.
 func looksLikeGraph(path string) (bool, error) {
 	if name := strings.ToLower(path); strings.HasSuffix(name, ".safetensors") ||
 		strings.HasSuffix(name, ".safetensors.index.json") {
@@ -433,7 +434,7 @@ func bitsPer(bytes, elements int64) float64 {
 	return 8 * float64(bytes) / float64(elements)
 }
 
-// total sums the tensors up by type and in all.
+// total adds up the tensors of each type, with the largest type first, and of all types.
 func (info *inspected) total() {
 	for _, t := range info.Tensors {
 		i := slices.IndexFunc(info.Types, func(s typeTotal) bool { return s.Type == t.Type })
@@ -458,7 +459,7 @@ const (
 	shownRunes = 100
 )
 
-// cut shortens long values of the metadata.
+// cut shortens lists and texts of the metadata to shownItems elements and shownRunes characters.
 func (info *inspected) cut() {
 	for i := range info.Metadata {
 		k := &info.Metadata[i]

@@ -28,14 +28,14 @@ func labelsOf(d *ir.Data, f *folder.Folder) []labelInfo {
 	if err != nil {
 		return nil
 	}
-	most, sum := slices.Max(logits), 0.0
+	most, sum := slices.Max(logits), 0.0 // the maximum is subtracted, so that Exp does not overflow
 	for _, v := range logits {
 		sum += math.Exp(v - most)
 	}
 	list := make([]labelInfo, len(logits))
 	for i, v := range logits {
 		list[i] = labelInfo{f.Labels[i], math.Exp(v-most) / sum}
-		if f.Several {
+		if f.Several { // labels that do not exclude each other: a sigmoid each, no softmax
 			list[i].Probability = 1 / (1 + math.Exp(-v))
 		}
 	}

@@ -25,8 +25,8 @@ func openForMeasuring(want string) (*vkc.Device, error) {
 	return dev, err
 }
 
-// openForMeasuringBy is like openForMeasuring, but with another function than vkc.OpenDevice. missing is the reason
-// that "auto" opened no Vulkan device.
+// openForMeasuringBy opens the device `want` with function open, such as vkc.OpenDevice. For "auto" it first tries a
+// Vulkan device, also one in software. If that fails, missing is the reason, and it opens `want`.
 func openForMeasuringBy(open func(string, ...vkc.DeviceOption) (*vkc.Device, error), want string) (dev *vkc.Device,
 	missing, err error) {
 	if isAuto(want) {

@@ -27,7 +27,8 @@ func (f *loraFlag) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar((*[]string)(f), "lora", nil, loraHelp)
 }
 
-// files parses the flag. A colon separates the scale from the file, unless there is a file with the whole name.
+// files parses the values of the flag: FILE or FILE:SCALE. If there is a file with the whole value as its name, the
+// colon belongs to the name.
 func (f loraFlag) files() (list []lora.File, err error) {
 	for _, text := range f {
 		file := lora.File{Path: text, Scale: 1}

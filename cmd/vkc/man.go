@@ -10,7 +10,8 @@ import (
 	"github.com/vkc-go/vkc/internal/atomicfile"
 )
 
-// manCommand declares the command vkc man, which releases use. It is hidden, because packages install its pages.
+// manCommand declares the command vkc man, which releases use. It is hidden, because a user gets its pages from a
+// package.
 func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",

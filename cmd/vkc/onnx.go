@@ -68,6 +68,7 @@ func (f *onnxFlags) open(path string) (*onnx.File, error) {
 		}
 	}
 	m, err := onnx.Open(path, o)
+	// A second try with the extents of the example's inputs may succeed. If it fails too, the first error counts.
 	if unsupported := (*onnx.UnsupportedError)(nil); errors.As(err, &unsupported) {
 		if other, fits := f.openFitted(path, o); fits == nil {
 			m, err = other, nil

@@ -182,8 +182,9 @@ func rounded(r *run, x value, a args) value {
 	case isInt && digits >= 0:
 		return i
 	case isInt:
-		return int(math.RoundToEven(f*scale) / scale)
+		return int(math.RoundToEven(f*scale) / scale) // digits before the point
 	case digits >= 0 && digits < maxWidth:
+		// Python rounds the decimal representation, which a multiplication by the scale would change.
 		f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
 		return f
 	}
@@ -194,7 +195,7 @@ func rounded(r *run, x value, a args) value {
 // name may be a path, such as user.name.
 func sorted(r *run, x value, a args) value {
 	items := slices.Clone(iterate(r, x))
-	by := []value{a.or(2, "attribute", nil)}
+	by := []value{a.or(2, "attribute", nil)} // nil sorts by the items themselves
 	if path, ok := withoutMarkup(by[0]).(str); ok {
 		by = iterate(r, texts(split(r, path, text(","), -1)))
 	}
@@ -294,11 +295,12 @@ func formatBy(r *run, x value, a args) value {
 	return format(r, printed(r, x), fromArgs(r, a))
 }
 
-// parseInt parses an integer as Python's int does. With base 0, a prefix such as 0x sets the base.
+// parseInt parses an integer as Python's int does, and returns false if it is none. With base 0, a prefix such as 0x
+// sets the base.
 func parseInt(s string, base int) (n int, ok bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	digits := strings.TrimLeft(s, "+-")
-	if len(s)-len(digits) > 1 {
+	if len(s)-len(digits) > 1 { // more than one sign
 		return 0, false
 	}
 	sign := s[:len(s)-len(digits)]
@@ -309,6 +311,7 @@ func parseInt(s string, base int) (n int, ok bool) {
 		}
 	}
 	if base == 0 {
+		// Python allows no zeros before a decimal number.
 		if base = 10; strings.HasPrefix(digits, "0") && strings.Trim(digits, "0_") != "" {
 			return 0, false
 		}
@@ -385,7 +388,8 @@ func tojson(r *run, x value, a args) value {
 	return w.out
 }
 
-// length returns the number of characters of a string, or of items of a list or mapping.
+// length returns the number of characters of a string, or of items of a list or mapping. It fails for other values,
+// which have no length.
 func length(_ *run, x value, _ args) value {
 	switch x := withoutMarkup(x).(type) {
 	case str:
@@ -411,7 +415,8 @@ func orElse(_ *run, x value, a args) value {
 	return x
 }
 
-// attributeAt returns the attribute of v at a path such as "function.name", or v itself if path is nil.
+// attributeAt returns the attribute of v at a path such as "function.name", or v itself if path is nil. A number in the
+// path is an index.
 func attributeAt(r *run, v, path value) value {
 	switch path := path.(type) {
 	case nil:
@@ -516,7 +521,8 @@ func choose(r *run, x, path value, a args, want bool) value {
 	return all
 }
 
-// indent puts spaces, or a string, before each line of x except, by default, the first line and blank lines.
+// indent implements the filter indent: it puts spaces, or a string, before each line of x. By default it leaves out the
+// first line and blank lines.
 func indent(r *run, x value, a args) value {
 	var by str
 	switch w := a.or(0, "width", 4).(type) {
@@ -526,7 +532,7 @@ func indent(r *run, x value, a args) value {
 		by = w
 	}
 	w := writer{r: r}
-	for i, l := range lines(r, join(r, printed(r, x), text("\n"))) {
+	for i, l := range lines(r, join(r, printed(r, x), text("\n"))) { // a line end at the end makes one more line
 		if i > 0 {
 			w.write("\n")
 		}
@@ -540,7 +546,7 @@ func indent(r *run, x value, a args) value {
 
 func escape(r *run, x value, _ args) value { return markup{escaped(r, x)} }
 
-// escaped returns a value printed and escaped for HTML.
+// escaped returns a value printed and escaped for HTML, unless it is escaped already (markup).
 func escaped(r *run, x value) str {
 	if m, ok := x.(markup); ok {
 		return m.str

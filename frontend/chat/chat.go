@@ -62,8 +62,8 @@ func Parse(source string) (t *Template, err error) {
 	return &Template{parse(source)}, nil
 }
 
-// rescue recovers from a failure and stores it in err, with the line of the template that r was executing. r is nil
-// while parsing.
+// rescue recovers from a failure and stores it in err. If r, the run of a template, is not nil, the error names the
+// line that it was executing. r is nil while parsing.
 func rescue(err *error, r *run) {
 	switch x := recover().(type) {
 	case nil:
@@ -105,7 +105,8 @@ var None any = none{}
 
 type none struct{}
 
-// Render renders the template for a context.
+// Render renders the template for a context, and returns the text in pieces, each from the template or from a user.
+// With c.Continue the text ends with the last message.
 func (t *Template) Render(c Context) (pieces []Piece, err error) {
 	now := c.Now
 	if now.IsZero() {

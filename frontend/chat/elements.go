@@ -15,7 +15,7 @@ func (a attribute) eval(r *run, s *scope) value {
 	return lookup(r, x, text(a.name))
 }
 
-// lookup returns the item or attribute of x with that key, or undefined.
+// lookup returns the item or the attribute of x with that key, or undefined. It finds no methods.
 func lookup(r *run, x value, key str) value {
 	switch x := x.(type) {
 	case *dict:

@@ -40,7 +40,8 @@ func (d dictExpr) eval(r *run, s *scope) value {
 	return v
 }
 
-// eval evaluates the arguments of a call, with *list and **mapping expanded.
+// eval evaluates the arguments of a call. The items of *list become further arguments, and those of **mapping further
+// arguments with names.
 func (a argExprs) eval(r *run, s *scope) args {
 	var v args
 	for _, x := range a.list {
@@ -72,6 +73,7 @@ func (c call) eval(r *run, s *scope) value {
 	defer r.endLevel()
 	r.step(1)
 	f := c.f.eval(r, s)
+	// A call of loop runs the recursive loop again for its argument.
 	if loop, ok := f.(*loopValue); ok && loop.again != nil {
 		f = loop.again
 	}

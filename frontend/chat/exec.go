@@ -115,6 +115,7 @@ func (m macro) function(s *scope) *callable {
 			v, ok := a.take(i, p)
 			if !ok {
 				v = undefined{p}
+				// Defaults belong to the last parameters.
 				if at := i - (len(m.params) - len(m.defaults)); at >= 0 {
 					v = m.defaults[at].eval(r, inner)
 				}
@@ -122,7 +123,7 @@ func (m macro) function(s *scope) *callable {
 			inner.set(p, v)
 		}
 		for i, n := range a.names {
-			if n == "caller" {
+			if n == "caller" { // the body of a call block, which no parameter names
 				inner.set(n, a.named[i])
 			} else if !slices.Contains(m.params, n) {
 				fail("the macro %q has no parameter %q", m.name, n)

@@ -42,10 +42,11 @@ func (p *listOfLists) add(items []value) {
 	p.all.items = append(p.all.items, &list{items: items})
 }
 
-// batch groups items into lists of a given size.
+// batch implements the filter batch: it divides items into lists of a given size. If fill_with is given, it fills up
+// the last list.
 func batch(r *run, x value, a args) value {
 	size, fill := a.int(0, "linecount", 0), a.or(1, "fill_with", nil)
-	a.need(0, "linecount")
+	a.need(0, "linecount") // the argument has no default
 	p := listOfLists{r: r, all: list{kind: generator}}
 	var part []value
 	for _, v := range iterate(r, x) {
@@ -71,7 +72,7 @@ func batch(r *run, x value, a args) value {
 // the first lists have one more, and the others are padded with fill_with if that is given.
 func columns(r *run, x value, a args) value {
 	n, fill := a.int(0, "slices", 0), a.or(1, "fill_with", nil)
-	a.need(0, "slices")
+	a.need(0, "slices") // the argument has no default
 	items := iterate(r, x)
 	if n == 0 {
 		fail("a division by zero: want one slice or more")
@@ -116,6 +117,7 @@ func groupBy(r *run, x value, a args) value {
 		}
 		p.add(items[:n:n])
 		last := &p.all.items[len(p.all.items)-1]
+		// A group is a tuple with names, so that templates can write group.grouper and group.list.
 		*last = &list{items: []value{grouper(items[0]), *last}, kind: tuple, names: []string{"grouper", "list"}}
 		items = items[n:]
 	}
@@ -131,7 +133,8 @@ func random(r *run, x value, _ args) value {
 	return items[rand.IntN(len(items))]
 }
 
-// truncate shortens a string that exceeds the length by more than a leeway. By default it cuts between words.
+// truncate implements the filter truncate: it shortens a string that is longer than length by more than a leeway, and
+// appends an end mark. By default it cuts between words.
 func truncate(r *run, x value, a args) value {
 	s, length, end := printed(r, x), a.int(0, "length", 255), printed(r, a.or(2, "end", text("...")))
 	leeway := 5
@@ -157,7 +160,7 @@ func truncate(r *run, x value, a args) value {
 	return join(r, s, end)
 }
 
-// fileSize formats a number of bytes for people, such as 1.5 kB.
+// fileSize implements the filter filesizeformat: it formats a number of bytes for people, such as 1.5 kB.
 func fileSize(r *run, x value, a args) value {
 	bytes, ok := filters["float"](r, x, args{list: []value{nil}}).(float64)
 	if !ok {
@@ -195,7 +198,8 @@ func floatDigits(f float64) string {
 	return strconv.FormatFloat(f, 'f', 1, 64)
 }
 
-// urlEncode percent-encodes a string. From a mapping or pairs it makes a query string.
+// urlEncode implements the filter urlencode: it percent-encodes a string. From a mapping or pairs it makes a query
+// string.
 func urlEncode(r *run, x value, _ args) value {
 	var pairs []value
 	switch x := withoutMarkup(x).(type) {
@@ -303,12 +307,14 @@ func stripTags(r *run, x value, _ args) value {
 // maxEntity is the maximum length of an HTML entity in characters.
 const maxEntity = 40
 
-// unescaped replaces HTML entities by their characters. A character gets the mark of its entity.
+// unescaped replaces HTML entities by their characters. A character gets the mark of its entity, which says that a user
+// wrote it.
 func unescaped(r *run, s str) str {
 	w := writer{r: r}
 	for i := 0; i < len(s); {
 		n := 1
 		if s[i]&^mark == '&' {
+			// Only the next characters are searched for the entity's end, so the time stays linear.
 			ahead := s[i:min(len(s), i+maxEntity)]
 			name := func(c rune) bool { return c&^mark == '#' || isWord(c&^mark) }
 			for n < len(ahead) && name(ahead[n]) {

@@ -34,7 +34,8 @@ func readNumber(s str) (n int, rest str) {
 	return n, s
 }
 
-// parseLayout reads the part after the colon in a replacement field of str.format.
+// parseLayout parses the format after the colon of a replacement field of str.format:
+// [[fill]align][sign][#][0][width][,][.precision][type]. It fails for other formats.
 func parseLayout(s str) layout {
 	whole := s
 	l := layout{fill: ' ', precision: -1}
@@ -62,7 +63,7 @@ func parseLayout(s str) layout {
 			l.fill = '0'
 		}
 		if l.align == 0 {
-			l.align = '0'
+			l.align = '0' // like =, but set by a zero before the width
 		}
 	}
 	l.width, s = readNumber(s)
@@ -145,7 +146,7 @@ func (l layout) text(r *run, s str) str {
 	return l.pad(r, "", s)
 }
 
-// pad pads a sign and s to the width.
+// pad pads a sign and the digits or text s with l.fill to l.width, as l.align says.
 func (l layout) pad(r *run, sign string, s str) str {
 	n := max(0, l.width-len(sign)-len(s))
 	before, between, after := 0, 0, 0
@@ -174,7 +175,7 @@ func (l layout) signOf(negative bool) string {
 	return ""
 }
 
-// integer formats an integer.
+// integer formats an integer in the base of l.verb, or as a character for the verb c.
 func (l layout) integer(r *run, i int) str {
 	if l.verb == 'c' {
 		if i < 0 || i > unicode.MaxRune {
@@ -194,7 +195,7 @@ func (l layout) integer(r *run, i int) str {
 	if l.verb == 'X' {
 		digits = strings.ToUpper(digits)
 	}
-	size := 3
+	size := 3 // digits in a group
 	if base != 10 {
 		size = 4
 	}
@@ -212,7 +213,7 @@ func (l layout) grouped(digits string, size int) string {
 	return digits
 }
 
-// float formats a float.
+// float formats a float. Without a verb and a precision it has the shortest digits that represent it.
 func (l layout) float(r *run, f float64) str {
 	if l.alternate {
 		fail("the format of a float has a #, which is not supported")
@@ -243,6 +244,7 @@ func (l layout) float(r *run, f float64) str {
 	if unicode.IsUpper(l.verb) {
 		digits = strings.ToUpper(digits)
 	}
+	// Only the digits before the point are grouped.
 	whole := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
 	if whole < 0 {
 		whole = len(digits)
@@ -475,7 +477,8 @@ type formatter struct {
 	byTurn, byNum bool // whether there were fields without a number, {}, and with one, {0}
 }
 
-// replaced replaces the fields in braces, and up to the given depth also the fields nested in their formats.
+// replaced replaces the fields in braces by their values. depth is the number of levels of braces that are allowed: the
+// format of a field may have fields itself.
 func (f *formatter) replaced(s str, depth int) str {
 	w := writer{r: f.r}
 	at := func(i int) rune {
@@ -490,7 +493,7 @@ func (f *formatter) replaced(s str, depth int) str {
 			w.add(s[i : i+1])
 			continue
 		}
-		if at(i+1) == c {
+		if at(i+1) == c { // a doubled brace stands for one
 			w.add(s[i : i+1])
 			i++
 			continue
@@ -501,7 +504,7 @@ func (f *formatter) replaced(s str, depth int) str {
 		if depth == 0 {
 			fail("the format nests its braces too deep: want two levels at most")
 		}
-		n, level := i+1, 1
+		n, level := i+1, 1 // n becomes the position of the closing brace
 		for ; n < len(s); n++ {
 			if at(n) == '{' {
 				level++
@@ -559,6 +562,7 @@ func (f *formatter) value(name str) value {
 	}
 	key, rest := name[:end].String(), name[end:]
 	at, err := strconv.Atoi(key)
+	// A field without a name takes the next argument.
 	if key == "" {
 		at, err = f.next, nil
 		f.next++
@@ -572,7 +576,7 @@ func (f *formatter) value(name str) value {
 	if err != nil {
 		at = -1
 	}
-	v := f.args.need(at, key)
+	v := f.args.need(at, key) // by position, or by name if at is -1
 	for len(rest) > 0 {
 		n := 1
 		for n < len(rest) && !strings.ContainsRune(".[]", rest[n]&^mark) {

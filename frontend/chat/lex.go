@@ -121,7 +121,7 @@ func (l *lexer) next() {
 // the end of the tag removes. It returns false if there is no such end.
 func (l *lexer) closing(c byte) bool {
 	rest := l.src[l.pos:]
-	sign := byte(0)
+	sign := byte(0) // - removes all white space after the tag, and + none
 	if rest != "" && (rest[0] == '-' || rest[0] == '+' && c != '}') {
 		sign, rest = rest[0], rest[1:]
 	}
@@ -137,7 +137,7 @@ func (l *lexer) closing(c byte) bool {
 		rest = strings.TrimPrefix(rest, "\n")
 	}
 	at := len(l.src) - len(rest)
-	l.fresh = at > before && l.src[at-1] == '\n'
+	l.fresh = at > before && l.src[at-1] == '\n' // the next text begins a line
 	l.skip(at - l.pos)
 	return true
 }
@@ -159,6 +159,7 @@ var rawEnd = regexp.MustCompile(`\{%[-+]?\s*endraw\s*`)
 // raw reads a raw block, which is printed verbatim. It returns false if the tag begins no such block.
 func (l *lexer) raw() bool {
 	n := len(rawBegin.FindString(l.src[l.pos:]))
+	// The position to return to if this is no raw block.
 	pos, line := l.pos, l.line
 	if n == 0 {
 		return false
@@ -241,7 +242,7 @@ func (l *lexer) inside(c byte, closed tokenKind) {
 
 func inName(r rune) bool { return r == '_' || unicode.In(r, unicode.L, unicode.Nd) }
 
-// literal reads a string in quotes.
+// literal reads a string in quotes and adds it as a token. quote is the quote before it, ' or ".
 func (l *lexer) literal(quote byte) {
 	rest := l.src[l.pos+1:]
 	for i := 0; i < len(rest); i++ {

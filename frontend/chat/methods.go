@@ -26,7 +26,8 @@ func method(x value, name string) *callable {
 	return &callable{name, f}
 }
 
-// listMethod is method for a list or tuple.
+// listMethod returns a method of a list or tuple, or nil if it has none of that name. A method that would modify a list
+// fails.
 func listMethod(x *list, name string) func(r *run, a args) value {
 	switch name {
 	case "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort":
@@ -59,7 +60,8 @@ func listMethod(x *list, name string) func(r *run, a args) value {
 	return nil
 }
 
-// dictMethod is method for a mapping.
+// dictMethod returns a method of a mapping, or nil if it has none of that name. A method that would modify the mapping
+// fails.
 func dictMethod(x *dict, name string) func(r *run, a args) value {
 	switch name {
 	case "clear", "pop", "popitem", "setdefault", "update":
@@ -296,7 +298,7 @@ func expandTabs(r *run, s str, a args) value {
 			}
 			continue
 		case '\n', '\r':
-			column = -1
+			column = -1 // the column after the line end is 0
 		}
 		w.add(s[i : i+1])
 		column++
@@ -433,7 +435,8 @@ func split(r *run, s, sep str, most int) (parts []str) {
 	return append(parts, s)
 }
 
-// replace replaces occurrences of old, at most count of them if count is an integer.
+// replace returns s with occurrences of old replaced by with, at most count of them if count is an integer. As in
+// Python, an empty old occurs before each character and at the end.
 func replace(r *run, s, old, with str, count value) str {
 	most, limited := count.(int)
 	if !limited {

@@ -49,7 +49,7 @@ func ParseJSON(data []byte) (any, error) {
 	return v, nil
 }
 
-// parseJSON reads the next value. depth is its nesting depth.
+// parseJSON reads the next value of d: nil, bool, int, float64, string, []any or Object. depth is its nesting depth.
 func parseJSON(d *json.Decoder, depth int) (any, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -121,7 +121,8 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// convert converts a value of the context for templates, and marks its strings.
+// convert converts a value of the context to a value of templates. It marks its strings, because users may have written
+// them, except the roles of messages.
 func convert(r *run, v any, depth int) value {
 	if depth > maxDepth {
 		fail("a value of the context nests more than %d deep", maxDepth)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// eval computes an operator of one value.
+// eval implements [expr]: it computes not, - or + of a value.
 func (u unary) eval(r *run, s *scope) value {
 	v := u.x.eval(r, s)
 	if u.op == "not" {
@@ -34,7 +34,8 @@ func describe(v value) string {
 	return typeName(v)
 }
 
-// eval computes an operator of two values.
+// eval implements [expr]: it computes an operator of two values. and and or return one of the values, and evaluate the
+// second one only if it matters.
 func (b binary) eval(r *run, s *scope) value {
 	r.step(1)
 	x := b.x.eval(r, s)
@@ -68,6 +69,7 @@ func arithmetic(r *run, op string, x, y value) value {
 		return markup{join(r, escaped(r, x), escaped(r, y))}
 	}
 	x, y = withoutMarkup(x), withoutMarkup(y)
+	// number * string is string * number.
 	if _, times := x.(int); times && op == "*" {
 		x, y = y, x
 	}
@@ -89,6 +91,7 @@ func arithmetic(r *run, op string, x, y value) value {
 	if (op == "/" || op == "//" || op == "%") && g == 0 {
 		fail("a division by zero")
 	}
+	// Division, and a power with a negative exponent, give a float.
 	if int1 && int2 && op != "/" && (op != "**" || j >= 0) {
 		return integers(op, i, j)
 	}
@@ -270,7 +273,7 @@ func find(r *run, s, sub str) int {
 	return -1
 }
 
-// hasPrefix reports whether s begins with sub, apart from marks.
+// hasPrefix reports whether s begins with sub. Marks of the characters do not matter.
 func hasPrefix(r *run, s, sub str) bool {
 	if len(sub) > len(s) {
 		return false

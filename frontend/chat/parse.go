@@ -86,7 +86,7 @@ func (p *parser) nest() func() {
 	return func() { p.depth-- }
 }
 
-// block parses statements up to a tag that does not begin a statement, such as else.
+// block parses statements, up to the end or to a tag that does not begin a statement, such as else.
 func (p *parser) block() (b block) {
 	defer p.nest()()
 	for {
@@ -103,7 +103,7 @@ func (p *parser) block() (b block) {
 			p.pos++
 			s, ok := p.statement()
 			if !ok {
-				p.pos--
+				p.pos-- // the tag belongs to the caller
 				return b
 			}
 			if s != nil {
@@ -199,7 +199,7 @@ func (p *parser) condition(line int) stmt {
 	c := condition{line: line, cond: p.tuple(false)}
 	p.want(blockEnd, "")
 	c.then = p.block()
-	next := p.tokens[min(p.pos+1, len(p.tokens)-1)]
+	next := p.tokens[min(p.pos+1, len(p.tokens)-1)] // the word after the tag's beginning
 	switch {
 	case next.is(name, "elif"):
 		p.pos += 2
@@ -239,7 +239,7 @@ func (p *parser) loop(line int) stmt {
 	l := forLoop{line: line}
 	l.targets, l.unpack = p.targets()
 	p.want(name, "in")
-	l.over = p.tuple(false)
+	l.over = p.tuple(false) // an if after it belongs to the loop
 	if p.word("if") {
 		l.where = p.expr()
 	}

@@ -119,7 +119,8 @@ func (p *parser) level(n int) expr {
 	return x
 }
 
-// unary parses a value after any signs. filters says whether filters and tests may follow.
+// unary parses a value with any signs before it. Filters and tests follow only if filters is set: they apply to the
+// value with all its signs.
 func (p *parser) unary(filters bool) expr {
 	defer p.nest()()
 	var x expr
@@ -154,7 +155,7 @@ func (p *parser) primary() expr {
 		return variable{t.text}
 	case t.kind == literal:
 		s := t.text
-		for p.peek().kind == literal {
+		for p.peek().kind == literal { // strings one after another are one string
 			s += p.take().text
 		}
 		return constant{text(s)}
@@ -213,7 +214,7 @@ func (p *parser) postfix(x expr) expr {
 	for {
 		switch {
 		case p.op("."):
-			if t := p.peek(); t.kind == integer {
+			if t := p.peek(); t.kind == integer { // x.0 is x[0]
 				p.pos++
 				n, _ := strconv.Atoi(t.text)
 				x = item{x, constant{n}}
@@ -296,7 +297,7 @@ func (p *parser) filtered(x expr) expr {
 	}
 }
 
-// test parses the test after x is.
+// test parses the test after "x is". Its arguments are in brackets, or it has a single one without them.
 func (p *parser) test(x expr) expr {
 	t := test{x: x, not: p.word("not"), name: p.dotted()}
 	next := p.peek()

@@ -101,7 +101,7 @@ func (w *writer) quote(s str) {
 	q := '\''
 	has := func(r rune) bool { return slices.ContainsFunc(s, func(c rune) bool { return c&^mark == r }) }
 	if has('\'') && !has('"') {
-		q = '"'
+		q = '"' // Python prefers the quote that needs no escape
 	}
 	w.add(str{q})
 	for _, c := range s {
@@ -163,7 +163,7 @@ func floatText(f float64, inf, nan string) string {
 	}
 	s := strconv.FormatFloat(f, 'e', -1, 64)
 	exp, _ := strconv.Atoi(s[strings.IndexByte(s, 'e')+1:])
-	if exp < -4 || exp >= 16 {
+	if exp < -4 || exp >= 16 { // exp >= 16 { || Python's limits for an exponent
 		return s
 	}
 	s = strconv.FormatFloat(f, 'f', -1, 64)

@@ -52,7 +52,7 @@ func (s str) String() string {
 	return b.String()
 }
 
-// pieces splits a string into pieces with one origin each.
+// pieces splits a string into pieces with characters of one origin each, from a user or from the template.
 func (s str) pieces() (list []Piece) {
 	for len(s) > 0 {
 		user := s[0]&mark != 0
@@ -282,7 +282,7 @@ func typeName(v value) string {
 	return "function"
 }
 
-// truth returns the truth value of v, as in Python.
+// truth returns whether v is true in a condition, as in Python: zero, empty and missing values are false.
 func truth(v value) bool {
 	switch v := withoutMarkup(v).(type) {
 	case nil, undefined:

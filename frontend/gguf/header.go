@@ -60,7 +60,7 @@ func (f *File) Unscaled() (*File, error) {
 }
 
 // Of returns a file with some metadata and the tensors of another source, as if it had been written and opened. Closing
-// the file calls close.
+// the file calls close, if that is not nil.
 func Of(metadata []KV, from Named, close func() error) (*File, error) {
 	var w Writer
 	for _, kv := range metadata {
@@ -79,8 +79,8 @@ func Of(metadata []KV, from Named, close func() error) (*File, error) {
 	return f, err
 }
 
-// WithWeights returns a file with the metadata of header, a GGUF file without tensors, and the tensors of another
-// source. Their Offset is 0.
+// WithWeights returns a file with the metadata of header, a GGUF file without tensors, and the tensors of the source
+// `from`. Tensor.Offset is 0, because they are in no file.
 func WithWeights(header []byte, from Named) (*File, error) {
 	f, err := NewReader(header)
 	if err != nil {

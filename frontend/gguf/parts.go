@@ -29,7 +29,7 @@ func (f *File) part() (part, of uint64, err error) {
 		part, of = filefmt.PartOf(f.src.Path)
 	} else if of, err = f.Uint(splitCountKey); err == nil && of > 1 {
 		part, err = f.Uint(splitNoKey)
-		part++
+		part++ // the metadata count from 0
 	}
 	switch {
 	case err != nil:
@@ -85,7 +85,8 @@ func (f *File) whole() (_ *File, err error) {
 	return join(parts)
 }
 
-// sibling opens part number i of the model that f is a part of.
+// sibling opens part number i, from 1, of the model that f is a part of. alone becomes the error if the part is
+// missing.
 func (f *File) sibling(i uint64, alone *filefmt.PartError) (*File, error) {
 	path := filefmt.SiblingPart(f.src.Path, i)
 	part, err := OpenPart(path)
@@ -108,7 +109,7 @@ func (f *File) sibling(i uint64, alone *filefmt.PartError) (*File, error) {
 	return part, nil
 }
 
-// join returns a File of all parts of a model, which owns them. The first part has the metadata.
+// join returns a File of all parts of a model. Closing it closes the parts. The metadata come from the first part.
 func join(parts []*File) (*File, error) {
 	first := parts[0]
 	f := &File{src: first.src, version: first.version, alignment: first.alignment, kvs: first.kvs, keys: first.keys,

@@ -51,7 +51,7 @@ func Open(path string) (*File, error) {
 	return f.whole()
 }
 
-// OpenPart is like Open, for a single file, which may have only a part of a model's tensors.
+// OpenPart opens a single file, which may have only a part of a model's tensors. Open also opens the other parts.
 func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -244,7 +244,7 @@ func (f *File) readMetadata(c *cursor, n int) {
 	}
 }
 
-// readAlignment takes the alignment from the metadata, if they have one.
+// readAlignment sets the alignment of tensors from the metadata, if they have one, and refuses an invalid one.
 func (f *File) readAlignment(c *cursor) {
 	v, ok := f.Lookup(alignmentKey)
 	if c.err != nil || !ok {

@@ -45,7 +45,7 @@ func (fixed[E]) appendTo(b []byte, v any) []byte {
 	return b
 }
 
-// decode reads the elements of s, a slice of a fixed-size type.
+// decode reads the elements of s, a slice of a fixed-size type. what names them in errors.
 func (c *cursor) decode(s any, what string) {
 	at := c.pos
 	b := c.take(binary.Size(s), what)
@@ -116,7 +116,8 @@ func (c *cursor) readValue(what string) any {
 	}
 }
 
-// readArray reads an element type, a count and the elements.
+// readArray reads an array: the type of its elements, their count and the elements. depth is the number of arrays
+// around it, and what names it in errors.
 func (c *cursor) readArray(depth int, what string) any {
 	if depth > maxArrayDepth {
 		c.failf("%s nests arrays more than %d deep", what, maxArrayDepth)

@@ -99,8 +99,9 @@ func (w *Writer) AddFunc(name string, t ir.DType, dims []int, load func() (*ir.D
 	})
 }
 
-// AddStream is like AddFunc, for a tensor that need not be in memory as a whole. Each write of the file calls write
-// once. It must write exactly the bytes of the tensor, in any number of pieces.
+// AddStream adds a tensor of a known type and shape that need not be in memory as a whole. Each write of the file calls
+// write once, which must write exactly the tensor's bytes, in any number of pieces. AddStream returns an error for a
+// name that is already there, and for a type that GGUF lacks.
 func (w *Writer) AddStream(name string, t ir.DType, dims []int, write func(io.Writer) error) error {
 	if w.names[name] {
 		return fmt.Errorf("gguf: tensor %q is added twice", name)
@@ -148,7 +149,7 @@ func (w *Writer) WriteFile(path string) error {
 	})
 }
 
-// Edit copies the GGUF file at from to the path to, and adds or replaces some metadata. Tensors stay unchanged.
+// Edit copies a GGUF file from one path to another, and adds or replaces some metadata. Tensors stay unchanged.
 func Edit(from, to string, set ...KV) error {
 	f, err := Open(from)
 	if err != nil {

@@ -162,7 +162,7 @@ func (m *fourBits) checkGroups() error {
 	for c := range len(m.groupOf) / 4 {
 		g := int32(binary.LittleEndian.Uint32(m.groupOf[4*c:]))
 		if g == -1 && m.isRows {
-			m.groupOf = nil
+			m.groupOf = nil // the columns are in their order
 			break
 		}
 		if g < 0 || int(g) >= m.groups {

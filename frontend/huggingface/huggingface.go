@@ -89,7 +89,7 @@ func open(folder string) (_ *gguf.File, err error) {
 	return f, check(f)
 }
 
-// openStored reads a folder's config.json, and opens its tensors. Close of the result's file closes them.
+// openStored reads a folder's config.json, and opens its tensors. The caller closes them by s.file.
 func openStored(folder string) (config []byte, s *stored, err error) {
 	if config, err = read(folder, "config.json", maxConfig); err != nil {
 		return nil, nil, err
@@ -108,10 +108,11 @@ func openStored(folder string) (config []byte, s *stored, err error) {
 	return config, s, nil
 }
 
-// translate returns the folder's model in GGUF's spelling, and a check of the file that is made of it.
+// translate returns the folder's model in GGUF's spelling, for a language model or a speech model. It also returns a
+// function that checks the resulting file.
 func translate(folder string, config []byte, s *stored) (_ *llm.Folder,
 	check func(f *gguf.File) error, err error) {
-	if !speech.IsFolder(config) {
+	if !speech.IsFolder(config) { // a language model
 		translation, err := llm.FromFolder(config, s.linearTypes())
 		return translation, func(f *gguf.File) error {
 			c, err := llm.FromGGUF(f)
@@ -151,7 +152,7 @@ func read(folder, name string, limit int64) ([]byte, error) {
 		err = fmt.Errorf("%s is longer than %d bytes", name, limit)
 	}
 	if name == "config.json" {
-		data = quoteInfinities(data)
+		data = quoteInfinities(data) // transformers writes Infinity, which is not JSON
 	}
 	return data, err
 }
@@ -283,7 +284,8 @@ func readWorld(folder string) ([]byte, error) {
 // maxTemplates is the number of named chat templates that are read.
 const maxTemplates = 64
 
-// readPooling reads how Sentence Transformers makes one vector of a text, if the folder says so in modules.json.
+// readPooling returns the metadata of the pooling by which Sentence Transformers makes one vector of a text, or nil if
+// modules.json names none. It returns an error for modules that are not supported.
 func readPooling(folder, architecture string) ([]gguf.KV, error) {
 	data, err := read(folder, "modules.json", maxConfig)
 	if data == nil || err != nil {

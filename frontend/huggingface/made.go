@@ -37,8 +37,9 @@ type weight struct {
 	last weak.Pointer[ir.Data] // the result of the last call of Weight, as long as it is in use
 }
 
-// newMade determines the type of each weight. A matrix of some folders comes with scales, or with an order of its
-// columns, as a weight of its own. With alone, no matrix comes with scales, and its elements are multiplied by them.
+// newMade determines the type of each weight. A matrix of some folders comes with its scales, or with an order of its
+// columns, which are weights of their own. If alone is set, scales are no weights of their own, and the matrix's
+// elements are multiplied by them.
 func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
 	m := &made{stored: s, all: map[string]*weight{}, translation: f}
 	names := map[string]bool{}
@@ -49,6 +50,7 @@ func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
 	for _, o := range f.Weights {
 		w := &weight{Origin: o}
 		w.more = s.moreOf(w)
+		// The model has no such weight in addition to the matrix, or it must not have it.
 		if name := strings.TrimSuffix(o.Name, ".weight") + w.more; !names[name] || w.more == ".weight_scale" && alone {
 			w.more = ""
 		}
@@ -111,7 +113,8 @@ func (w *weight) keepsUnits(t tensor) bool {
 	return whole && t.more != ".order"
 }
 
-// inUnits returns the numbers of units that indices stand for. whole is false if they are no whole units.
+// inUnits converts indices of elements to indices of units of size elements each. whole is false if the indices do not
+// consist of whole units.
 func inUnits(indices []int, size int) (units []int, whole bool) {
 	for i, at := range indices {
 		first := indices[i-i%size]
@@ -236,6 +239,7 @@ func (m *made) Weight(name string) (*ir.Data, error) {
 	}
 	w.one.Lock()
 	defer w.one.Unlock()
+	// A weak reference: the same data serves several callers, and is collected after its last use.
 	if d := w.last.Value(); d != nil {
 		return d, nil
 	}
@@ -253,7 +257,7 @@ func (m *made) Weight(name string) (*ir.Data, error) {
 
 // load returns the bytes of the weight, from a file or computed.
 func (w *weight) load(s *stored) ([]byte, error) {
-	if len(w.From) == 0 {
+	if len(w.From) == 0 { // constants of the translation
 		out := make([]byte, 4*len(w.Values))
 		for i, v := range w.Values {
 			binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(v))
@@ -277,7 +281,7 @@ func (w *weight) load(s *stored) ([]byte, error) {
 		if w.isTurned(t) {
 			part = transpose(part, d.Dims, d.DType.BlockBytes())
 		}
-		if from = d.DType; len(w.From) == 1 {
+		if from = d.DType; len(w.From) == 1 { // no copy
 			all = part
 		} else {
 			all = append(all, part...)
@@ -318,7 +322,7 @@ func inF32(d *ir.Data) (*ir.Data, error) {
 	return out, nil
 }
 
-// transpose exchanges the last two axes of a tensor with elements of a size.
+// transpose exchanges the last two axes of a tensor, whose elements have size bytes each.
 func transpose(in []byte, dims []int, size int) []byte {
 	rows, columns := dims[len(dims)-2], dims[len(dims)-1]
 	out := make([]byte, len(in))

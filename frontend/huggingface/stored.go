@@ -277,7 +277,8 @@ func (m scaledMatrix) plain(r *reader) (t tensor, err error) {
 	return t, nil
 }
 
-// rowScales are the scales of each row, for groups of columns.
+// rowScales returns the scales of the matrix as [rows, groups]: a scale for each row and each group of columns,
+// repeated from the scales of blocks.
 func (m scaledMatrix) rowScales(r *reader) *tensor {
 	groups := m.columns / m.group()
 	return &tensor{Type: ir.Type{DType: ir.F32, Shape: ir.ShapeOf(m.rows, groups)}, packed: true,

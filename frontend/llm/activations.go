@@ -38,6 +38,7 @@ func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 			x = x.Cast(ir.F32)
 			rows := x.Dim(0)
 			squares, counts := x.Sqr().SumKeep(0), b.Full(ir.F32, float64(rows.Max()), 1)
+			// ids has the experts of each row, if the weight is a stack.
 			if !ids.IsZero() {
 				experts := int(cfg.Types[name].Shape[0].Max())
 				squares, counts = expertSquares(x, ids, experts)

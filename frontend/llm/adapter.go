@@ -108,8 +108,8 @@ func (a *adapters) add(weight string, y frontend.Tensor, down func(a string) fro
 	return y
 }
 
-// check fails if an adapter has a matrix with which the graph computes no matmul. Layers that the graph lacks do
-// not count.
+// check fails if an adapter has a matrix for a weight with which the graph computes no matmul. A graph of the first
+// layers alone lacks the others, so these do not count.
 func (a *adapters) check(b *frontend.Builder, layers int) {
 	for _, adapter := range a.list {
 		for _, name := range slices.Sorted(maps.Keys(adapter.Matrices)) {

@@ -45,7 +45,7 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 		return nil, fmt.Errorf("llm: a batch of %d of %d texts: want 1 to as many as there are", most, texts)
 	}
 	return frontend.Build(graphName(cfg, "batch"), func(b *frontend.Builder) {
-		rows := ir.D(1)
+		rows := ir.D(1) // no symbol if there can be only one text
 		if most > 1 || texts == 1 {
 			rows = b.Sym("B", most)
 		}
@@ -60,9 +60,9 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 	})
 }
 
-// DecodeBatch is like Decode, for one token each of several texts. tokens i32[B] are the tokens, textIDs i32[B] the
-// texts that they continue, all distinct, and positions i32[B] their positions. It returns logits f32[B, vocabulary].
-// pages are as described at Pages, or the zero Tensor without paging.
+// DecodeBatch returns the logits f32[B, vocabulary] after one more token of each of several texts. tokens i32[B] are
+// the tokens, textIDs i32[B] the texts that they continue, all distinct, and positions i32[B] their positions. pages
+// are as described at Pages, or the zero Tensor without paging. Like Decode, it declares the states of the KV cache.
 func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pages frontend.Tensor, texts,
 	maxContext int, options ...Option) frontend.Tensor {
 	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: textIDs,

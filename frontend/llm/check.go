@@ -14,7 +14,7 @@ import (
 // ignoredWeights lists weights that files may have but no model needs.
 var ignoredWeights = []string{"attn_rot_embd.weight"} // the angles of rotary embeddings, which RopeBase determines
 
-// check checks that the numbers agree with each other, and that the weights agree with them.
+// check returns an error if the numbers of the configuration contradict each other, or if the weights do not fit them.
 func (c Config) check(a architecture) error {
 	if err := c.checkSizes(a); err != nil {
 		return err

@@ -169,7 +169,8 @@ type Config struct {
 // LayerSizes are the sizes in which the layers of a model may differ; see Config.
 type LayerSizes struct{ Heads, KVHeads, FeedForward int }
 
-// at returns the configuration of one layer, in which Heads, KVHeads, FeedForward and Experts are the layer's.
+// at returns the configuration of one layer: Heads, KVHeads, FeedForward, Experts and the rotary sizes are those of the
+// layer. KVHeads is 0 in a recurrent layer.
 func (c Config) at(layer int) Config {
 	c.layer = layer
 	if layer < len(c.PerLayer) {
@@ -283,8 +284,8 @@ func (r *metadata) config(a architecture) Config {
 	return c
 }
 
-// normEps reads the epsilon of the norms. Files have it under the key of the architecture's kind of norm, or under the
-// key of the other kind.
+// normEps reads the epsilon of the norms. Usually it is under the key of the architecture's kind of norm. Some files
+// have it only under the key of the other kind.
 func (r *metadata) normEps(a architecture) float64 {
 	own, other := "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
 	if a.norm == layerNorm {
@@ -367,7 +368,7 @@ func (r *metadata) mixture(c *Config) {
 	c.ExpertScale = r.floatOr("expert_weights_scale", 0)
 	c.KeepShares = !r.flag("expert_weights_norm", !c.KeepShares)
 	switch kind := r.intOr("expert_gating_func", 0); kind {
-	case 0:
+	case 0: // the file does not say
 	case 1, 2:
 		c.SigmoidExperts = kind == 2
 	default:
@@ -395,7 +396,8 @@ var unsupportedKeys = map[string][]float64{
 	"router_logit_softcapping":         {0},
 }
 
-// refuse records an error if the metadata ask for a feature that the graph would not compute.
+// refuse records an error if the metadata ask for a feature that the graph would not compute. unsupportedKeys lists the
+// keys of such features with the values that turn them off.
 func (r *metadata) refuse(a architecture) {
 	for _, key := range slices.Sorted(maps.Keys(unsupportedKeys)) {
 		if r.known[key] {
@@ -523,7 +525,8 @@ func (c Config) rows(name string) int {
 	return 1
 }
 
-// keysOf returns the layer that has the keys and values that a layer attends to.
+// keysOf returns the layer whose keys and values a layer attends to. The last SharedKV layers use those of the last
+// earlier layer of the same kind, with or without a window.
 func (c Config) keysOf(layer int) int {
 	first := c.Layers - c.SharedKV
 	if layer < first {
@@ -608,7 +611,7 @@ func (r *metadata) flag(key string, missing bool) bool {
 	return v.Bool()
 }
 
-// float reads a float.
+// float reads a float. It records an error, and returns 0, if the key is missing or has another type.
 func (r *metadata) float(key string) float64 {
 	if _, ok := r.f.Lookup(r.prefix + key); !ok {
 		r.err = errors.Join(r.err, fmt.Errorf("%w: %q", gguf.ErrNoKey, r.prefix+key))
@@ -620,7 +623,7 @@ func (r *metadata) float(key string) float64 {
 	if !ok || !v.CanFloat() {
 		return 0
 	}
-	return shortest(v.Float())
+	return shortest(v.Float()) // the decimal number that a float32 stands for
 }
 
 // shortest returns the shortest decimal number with the same float32 value. Files store 1e-5 as float32, which is

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Drafts is like Steps, but with the logits after every token: output "logits" f32[T, vocabulary]. Speculative decoding
-// checks a token and the guesses after it in one run of this graph.
+// Drafts returns the graph of a step for several tokens, as Steps does, with the logits after every token: output
+// "logits" f32[T, vocabulary]. Speculative decoding checks a token and the guesses after it in one run of this graph.
 func Drafts(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the number of positions", maxTokens, maxContext)

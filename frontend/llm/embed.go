@@ -65,7 +65,8 @@ func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
 	})
 }
 
-// pooled returns the vector of a text, [1, Width].
+// pooled returns the vector of a text, [1, Width]: the mean of all tokens' rows, the last row or, for any other
+// pooling, the first row.
 func (m model) pooled(tokens frontend.Tensor, pooling Pooling) frontend.Tensor {
 	b := tokens.Builder()
 	x := m.layers(tokens, b.Iota(ir.I32, 0, tokens.Dim(0)), noHistory)
@@ -119,6 +120,7 @@ func Ranking(cfg Config, maxTokens int) (*ir.Graph, error) {
 		tokens := b.Input("tokens", ir.I32, b.Sym("T", maxTokens))
 		m := newModel(b, cfg, tokens.Dim(0).Max())
 		m.adapt(b)
+		// Tokens of the first text are in segment 0, and the others in segment 1.
 		if cfg.RanksSegments() {
 			m.segments = b.Iota(ir.I32, 0, tokens.Dim(0)).Ge(b.Input("first", ir.I32)).Cast(ir.I32)
 		}

@@ -101,6 +101,7 @@ func FromFolder(config []byte, tensors map[string]ir.Type) (*Folder, error) {
 	for _, key := range slices.Sorted(maps.Keys(c.set)) {
 		f.Metadata = append(f.Metadata, gguf.KV{Key: a.name + "." + key, Value: c.set[key]})
 	}
+	// The number comes from a file, and each layer makes rows of a table.
 	if n := c.size("block_count", 0); n > len(tensors) {
 		return nil, fmt.Errorf("config.json: %d layers, and the folder has %d tensors: want one for each at least", n,
 			len(tensors))

@@ -99,7 +99,7 @@ func readFolderConfig(config []byte) (*folderConfig, architecture, error) {
 		strings.Join(FolderClasses(), ", "))
 }
 
-// complete adds defaults to the configuration.
+// complete sets the keys that the configuration lacks. defaults has a key and its value in JSON in each line.
 func (c *folderConfig) complete(defaults string) error {
 	for key, list := range texttable.ByFirst(defaults) {
 		if _, ok := c.values[key]; ok {
@@ -227,7 +227,8 @@ func (c *folderConfig) size(key string, missing int) int {
 	return missing
 }
 
-// want records an error if config.json has a value at a key that is none of some, in JSON.
+// want records an error if config.json has a value at a key that is none of `values`, which are JSON, or strings
+// without quotes. A missing key or null is not checked.
 func (c *folderConfig) want(key string, values []string) {
 	have, ok := c.values[key]
 	if !ok || have == nil {
@@ -267,7 +268,7 @@ func (c *folderConfig) windows() (list []bool) {
 // attending are the kinds of layers that attend; the first two have a window.
 var attending = []string{"sliding_attention", "chunked_attention", "full_attention", "attention"}
 
-// setMixers sets the heads of layers of which some do not attend.
+// setMixers sets the number of key heads of each layer, in models in which some layers do not attend: 0 for these.
 func (c *folderConfig) setMixers() {
 	kinds := c.strings("layer_types")
 	if len(kinds) != c.size("block_count", 0) {

@@ -76,8 +76,8 @@ func (c *folderConfig) setRope(a architecture) {
 	}
 }
 
-// rotatedDims returns the number of elements of a head that are rotated: all, unless the folder has a fraction or a
-// number.
+// rotatedDims returns the number of elements of a head that are rotated. The folder may have it as a number or as a
+// fraction of the head; otherwise it is the whole head.
 func (c *folderConfig) rotatedDims(scaling map[string]any, headDim int) int {
 	if scaling["partial_rotary_factor"] != nil {
 		return int(float64(headDim) * c.numberIn(scaling, "partial_rotary_factor"))
@@ -153,7 +153,7 @@ func (c *folderConfig) setLlama3(scaling map[string]any, dims, trained int) {
 	factors := make([]float32, dims/2)
 	for i := range factors {
 		wavelength := 2 * math.Pi * math.Pow(base, float64(2*i)/float64(dims))
-		turns := float64(trained) / wavelength
+		turns := float64(trained) / wavelength // in a sequence of the training
 		switch smooth := (turns - low) / (high - low); {
 		case turns >= high:
 			factors[i] = 1
@@ -191,6 +191,7 @@ func (c *folderConfig) setLongRope(scaling map[string]any, trained int) {
 	slices.SortFunc(c.more, func(a, b Origin) int { return strings.Compare(a.Name, b.Name) })
 	c.set["rope.scaling.type"] = "longrope"
 	c.setSize("rope.scaling.original_context_length", float64(trained))
+	// The paper's factor for attention, unless the folder gives one.
 	magnitude := 1.0
 	if longer := float64(c.size("context_length", 0)) / float64(trained); longer > 1 {
 		magnitude = math.Sqrt(1 + math.Log(longer)/math.Log(float64(trained)))

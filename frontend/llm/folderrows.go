@@ -111,7 +111,8 @@ func (s sizes) neighbours(n int) []int {
 	return rows
 }
 
-// after returns which of n rows remain if the second choice applies to the rows that the first one leaves.
+// after returns the composition of two choices of rows. A choice returns the indices of the rows that remain of n rows,
+// and the second choice applies to the rows that the first one leaves.
 func after(first, second func(n int) []int) func(n int) []int {
 	if first == nil {
 		return second

@@ -187,7 +187,8 @@ func (f *folderWeightNames) rebasedLayer(prefix string) string {
 	return prefix
 }
 
-// rebased returns the folder's name for a name of the table.
+// rebased returns the folder's name for a name of the table. A folder may have another prefix for the layers, or
+// language_model. before the name.
 func (f *folderWeightNames) rebased(name string) string {
 	if rest, ok := strings.CutPrefix(name, f.base[0]); ok {
 		if _, ok := f.tensors[f.base[1]+rest]; ok {
@@ -202,8 +203,8 @@ func (f *folderWeightNames) rebased(name string) string {
 	return name
 }
 
-// find calls made for a weight and its bias, if the folder has them. prefix is the layer's in GGUF, and layer the
-// layer's in the folder.
+// find adds a weight and its bias, if the folder has them, by calling made. prefix is the prefix of the layer's names
+// in GGUF, and layer the prefix in the folder.
 func (f *folderWeightNames) find(prefix, layer string, p weightSpec, s sizes) {
 	suffixes := []string{".weight", ".bias"}
 	if p.bare {
@@ -249,7 +250,7 @@ func (f *folderWeightNames) findMore(of Origin, p weightSpec, s sizes, kept bool
 			}
 		}
 		switch {
-		case len(o.From) < len(of.From):
+		case len(o.From) < len(of.From): // some tensor of the weight has none
 		case suffix == scaleSuffix:
 			if shape := f.tensors[of.From[0]].Shape; o.RowAxis > 0 && !o.Stacked && len(shape) == 2 {
 				o.Rows = byGroups(o.Rows, shape[1].Static())
@@ -294,6 +295,7 @@ func (f *folderWeightNames) change(o *Origin, p weightSpec, s sizes, names []str
 		o.Transposed = o.Transposed || c.transposed && !strings.HasSuffix(o.Name, ".bias")
 		reshaped, kept = reshaped || c.reshaped, kept || c.kept
 	}
+	// Shapes that differ only in axes of extent 1 are equal in memory, so Dims replaces the shape.
 	have := slices.Clone(f.tensors[o.From[0]].Shape)
 	if o.Stacked {
 		have = append(ir.ShapeOf(len(o.From)), have...)
@@ -338,8 +340,8 @@ func (f *folderWeightNames) from(o *Origin, name, suffix string) bool {
 	return false
 }
 
-// several expands a name of a table: to a name for each expert, or for each part of a list in braces, or to the name
-// alone. stacked is true if there are several names.
+// several expands a name of a table. A name with .E. becomes one name for each expert, without end, and a list in
+// braces one for each of its parts. Any other name stays alone. stacked is true in the first two cases.
 func several(name string) (names iter.Seq[string], stacked bool) {
 	if before, after, ok := strings.Cut(name, ".E."); ok {
 		return func(yield func(string) bool) {

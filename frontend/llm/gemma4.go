@@ -87,7 +87,7 @@ var gemma4 = architecture{
 	},
 }
 
-// besides lists the weights of a feed-forward layer and of the experts next to it.
+// besides lists the weights of a feed-forward layer and, if there are experts, of the experts that work next to it.
 func (c Config) besides() []weightSpec {
 	dense := c
 	if dense.Experts = 0; c.Experts == 0 {
@@ -95,6 +95,7 @@ func (c Config) besides() []weightSpec {
 	}
 	dense.FeedForward = c.DenseFeedForward
 	experts := c.gated()
+	// Some files have the gate and up matrices of an expert in one tensor.
 	if _, apart := c.Types["blk.0.ffn_gate_exps.weight"]; !apart {
 		experts = []weightSpec{experts[0], {name: "ffn_gate_up_exps",
 			shape: ir.ShapeOf(c.Experts, 2*c.FeedForward, c.Width), linear: true}, experts[3]}
@@ -115,7 +116,8 @@ func (l layer) gemma4Experts(x frontend.Tensor) frontend.Tensor {
 		func(gate, up frontend.Tensor) frontend.Tensor { return gate.Gelu().Mul(up) })
 }
 
-// gemma4 sets the sizes in which layers with and without a window differ.
+// gemma4 sets the sizes of layers. Layers with and without a window differ in rotary sizes and heads, and the last ones
+// in the feed-forward layer.
 func (c *folderConfig) gemma4() {
 	if !c.flag("enable_moe_block", false) {
 		maps.DeleteFunc(c.set, func(key string, _ any) bool { return strings.HasPrefix(key, "expert_") })

@@ -21,9 +21,9 @@ func (p *picture) part(i, width int) frontend.Tensor {
 	return p.rows.Slice(1, i*width, ir.D((i+1)*width))
 }
 
-// Images is like [Steps], but T rows take the place of embedded tokens, such as the rows that a vision tower makes of a
-// picture. The graph has no output. It changes the states of Steps with the same options, so that a text can follow.
-// Its inputs are:
+// Images returns the graph of a step, as [Steps] does, in which T given rows take the place of embedded tokens, such as
+// the rows that a vision tower makes of a picture. The graph has no output. It changes the states of Steps with the
+// same options, so that a text can follow. Its inputs are:
 //
 //   - "embeddings", f32[T, Width*(1+Deepstack)]: the rows. The first Width elements go into the first layer, and Width
 //     elements are added after each of the first Deepstack layers.
@@ -56,7 +56,7 @@ func Images(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph
 	})
 }
 
-// CheckPictures returns an error if the model cannot read rows in place of tokens.
+// CheckPictures returns an error if the model cannot take the rows of a picture in place of embedded tokens.
 func (c Config) CheckPictures() error {
 	a, err := findArchitecture(c.Architecture)
 	switch {

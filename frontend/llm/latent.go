@@ -89,8 +89,8 @@ func (c Config) latentProjections() []weightSpec {
 		weightSpec{name: "attn_v_b", shape: ir.ShapeOf(c.Heads, c.ValueDim, c.Latent)}), optional(both)...)
 }
 
-// latent reads the sizes of latent attention. Files for the absorbed form describe its one key head, and have the sizes
-// of the plain form in keys of their own.
+// latent reads the sizes of latent attention. Files in the absorbed form describe a single key head, and have the sizes
+// of the plain form in keys that end in _mla.
 func (r *metadata) latent(c *Config) {
 	c.Latent = r.size("attention.kv_lora_rank")
 	if n := r.intOr("attention.q_lora_rank", 0); n > 0 {

@@ -108,7 +108,7 @@ const (
 		`
 )
 
-// lfm2 sets the kinds of layers, if the folder lists the numbers of the layers that attend.
+// lfm2 sets the kinds of layers by full_attn_idxs, the list of the layers that attend, in folders without layer_types.
 func (c *folderConfig) lfm2() {
 	list, ok := c.values["full_attn_idxs"].([]any)
 	if c.values["layer_types"] != nil || !ok {

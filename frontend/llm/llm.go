@@ -49,9 +49,9 @@ func Step(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	return step(cfg, "step", maxContext, options, func(*frontend.Builder) ir.Dim { return ir.D(1) })
 }
 
-// Steps is like Step, for several tokens at once, such as a prompt. Its input "tokens" is i32[T], for a symbol T up to
-// maxTokens, and S is the length including all of them. It has the same states as Step, so each graph can continue a
-// text that the other has begun.
+// Steps returns the graph of a step for several tokens at once, such as a prompt. Its input "tokens" is i32[T], for a
+// symbol T up to maxTokens, and S is the length of the text including all of them. Its output and its states are those
+// of Step, so each of the two graphs can continue a text that the other has begun.
 func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the number of positions", maxTokens, maxContext)
@@ -135,9 +135,10 @@ func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {
 	}
 }
 
-// Decode is like Forward, for tokens that continue a text: they are the last of its length positions. It declares two
-// states per layer, cache_k.N and cache_v.N [KVHeads, maxContext, HeadDim], with the keys and values of earlier runs,
-// and appends to them. See KeepWindow for shorter states, and Texts for several texts.
+// Decode returns the logits, f32, for tokens i32[T] that continue a text: they are the last of its length positions.
+// rows selects the tokens after which logits are computed. Decode declares two states per layer, cache_k.N and
+// cache_v.N [KVHeads, maxContext, HeadDim], with the keys and values of earlier runs, and appends to them. See
+// KeepWindow for shorter states, and Texts for several texts.
 func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
 	options ...Option) frontend.Tensor {
 	m, how := newModel(b, cfg, int64(maxContext)), newDecoding(options)
@@ -154,7 +155,7 @@ func (m model) continued(b *frontend.Builder, how decoding, n, length ir.Dim, ma
 			"window", most, how.atOnce))
 	}
 	m.adapt(b)
-	start := b.DimValue(length).Sub(b.DimValue(n))
+	start := b.DimValue(length).Sub(b.DimValue(n)) // the position of the first token
 	positions := b.Iota(ir.I32, 0, n).Add(start)
 	text := how.textInput(b)
 	var pages frontend.Tensor

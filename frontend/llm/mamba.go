@@ -110,7 +110,8 @@ ssm_out     mixer.out_proj
 // mambaFolder is mixerFolder for layers that also have other parts.
 var mambaFolder = strings.ReplaceAll(mixerFolder, "mixer.", "mamba.")
 
-// mamba sets sizes that folders may leave to the width, and whether what controls the scan is normalized.
+// mamba sets sizes that follow from the width if a folder leaves them out. In FalconMamba, it also says that the time
+// step and the rows B and C are normalized.
 func (c *folderConfig) mamba() {
 	width := float64(c.size("embedding_length", 0))
 	if _, ok := c.set["ssm.inner_size"]; !ok && c.values["expand"] != nil {

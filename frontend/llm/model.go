@@ -43,7 +43,8 @@ type model struct {
 // keptBy identifies the keys and values of a layer for a group of rows.
 type keptBy struct{ layer, group int }
 
-// newModel returns the model for a graph that handles up to that many positions.
+// newModel returns the model for a graph of b. positions is the largest number of positions of a text, which selects
+// the rotary factors.
 func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 	arch, err := findArchitecture(cfg.Architecture)
 	if err != nil {
@@ -179,6 +180,7 @@ func (m model) forward(tokens, positions frontend.Tensor, past history, rows Row
 		x = x.IndexSelect(0, m.ends)
 	}
 	x = m.norm(x, m.w.Sub(m.arch.finalNorm()))
+	// Without a matrix for the output, the token embeddings are used for it.
 	if m.w.Sub(output).Has("weight") {
 		x = nn.Linear(x, m.w.Sub(output))
 	} else {
@@ -304,13 +306,13 @@ func (l layer) headNorm(x frontend.Tensor, name string) frontend.Tensor {
 		return x
 	}
 	switch heads, shape := int(x.Dim(0).Max()), l.Types[fmt.Sprintf("blk.%d.%s.weight", l.index, name)].Shape; {
-	case len(shape) == 2:
+	case len(shape) == 2: // a weight for each head
 		scale := w.Get("weight").Cast(ir.F32).Unsqueeze(1)
 		if l.arch.norm == layerNorm {
 			return x.LayerNorm(frontend.Tensor{}, frontend.Tensor{}, l.NormEps).Mul(scale)
 		}
 		return x.RMSNorm(frontend.Tensor{}, l.NormEps).Mul(scale)
-	case heads > 1 && shape[0].Is(heads*l.HeadDim):
+	case heads > 1 && shape[0].Is(heads*l.HeadDim): // one norm of all heads
 		return l.split(l.model.norm(x.SwapAxes(0, 1).Reshape(x.Dim(1), heads*l.HeadDim), w), heads)
 	}
 	return l.model.norm(x, w)
@@ -406,6 +408,7 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 	}
 	if l.MaxALiBi != 0 {
 		last := q.Builder().DimValue(keys.Dim(1)).SubScalar(1)
+		// Key positions minus the last one, from -(S-1) to 0.
 		back := q.Builder().Iota(ir.I32, 1, ir.D(1), keys.Dim(1)).Sub(last)
 		options = append(options, frontend.Mask(l.alibi(back).Unsqueeze(1)))
 	}
@@ -417,7 +420,7 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 // layer with the keys and values of another has none.
 func (l layer) extended(k, v frontend.Tensor, extend func(name string, x frontend.Tensor) frontend.Tensor) (keys,
 	values frontend.Tensor) {
-	if from := l.keysOf(l.index); l.sharesKeys {
+	if from := l.keysOf(l.index); l.sharesKeys { // the keys of an earlier layer
 		shared := l.kept[keptBy{from, l.group}]
 		return shared[0], shared[1]
 	}

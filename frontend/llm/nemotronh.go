@@ -55,7 +55,8 @@ var nemotronH = architecture{
 // nemotronKinds are the kinds of layers by the letters of "hybrid_override_pattern".
 var nemotronKinds = map[rune]string{'M': "mamba", '*': "attention", '-': "mlp", 'E': "moe"}
 
-// nemotronH sets the sizes of layers, each of which is of one kind.
+// nemotronH sets the kinds of layers and the width of each feed-forward layer. A layer is of one kind, so other layers
+// have the width 0. Older folders have the kinds as letters.
 func (c *folderConfig) nemotronH() {
 	c.setInner("mamba_head_dim")
 	kinds := c.values["layers_block_type"]

@@ -83,7 +83,7 @@ func (c Config) directions(how sections) []int {
 	for i := range list {
 		switch s := c.Sections; {
 		case how == takingTurns:
-			if at := i % 3; i < 3*s[at] {
+			if at := i % 3; i < 3*s[at] { // further pairs turn by time
 				list[i] = at
 			}
 		case i >= s[0] && i < s[0]+s[1]:
@@ -95,7 +95,8 @@ func (c Config) directions(how sections) []int {
 	return list
 }
 
-// sections reads how many rotary pairs turn in each direction.
+// sections reads Config.Sections, the number of rotary pairs for each direction: time, row and column. A fourth number
+// must be 0.
 func (r *metadata) sections(c *Config) {
 	const key = "rope.dimension_sections"
 	r.known[key] = true
@@ -105,7 +106,7 @@ func (r *metadata) sections(c *Config) {
 	list, err := r.f.Ints(r.prefix + key)
 	sum := int64(0)
 	for _, n := range list {
-		sum += min(max(n, 0), 1<<20)
+		sum += min(max(n, 0), 1<<20) // a hostile number must not overflow the sum
 	}
 	if err != nil || len(list) < 3 || slices.Min(list) < 0 || sum > int64(c.RopeDims/2) || len(list) > 4 ||
 		len(list) == 4 && list[3] != 0 {

@@ -114,9 +114,9 @@ func (s *states) load(l layer, name string, dims ...int) (state frontend.Tensor,
 	}
 }
 
-// goAlong applies a recurrence to tokens xs [T, ...], with the layer's state of that name. If the tokens are of several
-// texts, f sees the tokens of each, [B, T/B, ...], and their states [B, ...]. f returns a row for each token, and the
-// states after them. goAlong returns the rows, [T, ...].
+// goAlong applies a recurrence f to tokens xs [T, ...] of the layer, and keeps its state, of extents dims, under a
+// name. If the tokens are of several texts, f sees the tokens of each, [B, T/B, ...], and their states [B, ...]. f
+// returns a row for each token, and the states after them. goAlong returns the rows, [T, ...].
 func (l layer) goAlong(name string, dims []int, xs []frontend.Tensor,
 	f func(state frontend.Tensor, xs []frontend.Tensor) (y, last frontend.Tensor)) frontend.Tensor {
 	state, save := l.past.states.load(l, name, dims...)
@@ -211,7 +211,8 @@ func (r *metadata) scan(c *Config) {
 		Keys: r.size("ssm.state_size"), Heads: r.size("ssm.time_step_rank"), Groups: r.sizeOr("ssm.group_count", 1)}
 }
 
-// check refuses sizes that do not go together.
+// check returns an error for sizes that do not fit each other. A Window or Inner of 0 means that the model has no short
+// convolution or no scan.
 func (s Recurrent) check() error {
 	switch {
 	case s.Window == 0:

@@ -61,8 +61,8 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	return err
 }
 
-// factors returns the scaling factors multiplied by the factors in a weight, if the file has the weight. It returns nil
-// if all are 1.
+// factors returns the factors of the rotary angles: scaled, multiplied by the factors in a weight if the file has it.
+// It returns nil if all are 1.
 func (r *metadata) factors(name string, scaled []float64) ([]float64, error) {
 	if r.f.HasWeight(name) {
 		d, err := r.f.Weight(name)

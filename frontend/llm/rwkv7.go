@@ -117,6 +117,7 @@ func (l layer) before(x frontend.Tensor, name string) frontend.Tensor {
 // timeMix is the layer of RWKV-7 that mixes tokens (section 4 of the paper).
 func (l layer) timeMix(x frontend.Tensor) frontend.Tensor {
 	times, heads, size := x.Dim(0), l.Recurrent.Heads, l.Recurrent.Keys
+	// Each of six inputs mixes a token with the one before it, by its own row of lerp.
 	shift, lerp := l.before(x, "shift_times").Sub(x), l.float("time_mix_lerp_fused.weight").Reshape(6, l.Width)
 	mixed := func(i int) frontend.Tensor { return x.Add(shift.Mul(lerp.Index(0, i))) }
 	weight := func(name string) frontend.Tensor { return l.float("time_mix_" + name + ".weight") }
@@ -125,6 +126,7 @@ func (l layer) timeMix(x frontend.Tensor) frontend.Tensor {
 	r, k, v := linear(mixed(0), "receptance"), linear(mixed(2), "key"), linear(mixed(3), "value")
 	decay := linear(linear(mixed(1), "w1").Tanh(), "w2").Add(weight("w0")).Sigmoid().MulScalar(-math.Exp(-0.5))
 	rate := linear(linear(mixed(4), "a1"), "a2").Add(weight("a0")).Sigmoid()
+	// Later layers mix their values with those of layer 0.
 	if l.index == 0 {
 		*l.firstValues = v
 	} else {

@@ -242,8 +242,8 @@ func (s sampler) penalizeRepetition(logits frontend.Tensor) frontend.Tensor {
 	return logits.Sub(none.ScatterReduce(1, "max", next, power))
 }
 
-// filter reports which tokens the filters allow in each row of logits, and returns their scores: of the allowed tokens,
-// the one with the largest is the sample.
+// filter reports which tokens the filters of a kind of sampler allow in each row of logits. It also returns scores: the
+// sample is the allowed token with the largest score.
 func (s sampler) filter(logits frontend.Tensor, kind SamplerKind) (allowed, score frontend.Tensor) {
 	if kind >= SampleAny {
 		logits = only(s.withinSigmas(logits), logits)

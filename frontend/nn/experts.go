@@ -112,8 +112,9 @@ func (r Routing) fromBestGroups(scores frontend.Tensor) frontend.Tensor {
 // swiGLU returns silu(gate)*up.
 func swiGLU(gate, up frontend.Tensor) frontend.Tensor { return gate.Silu().Mul(up) }
 
-// ExpertsOf is like Experts, but with another routing, and with gated(gate, up) in place of silu(gate)*up; gate and up
-// are [T, used, hidden]. The experts' matrices may have biases, [experts, hidden] and [experts, width].
+// ExpertsOf is a mixture of experts with any routing, in which an expert computes gated(gate, up) from the results of
+// its first two matrices, each [T, used, hidden]. Experts has the usual routing and silu(gate)*up. The experts'
+// matrices may have biases, [experts, hidden] and [experts, width].
 func ExpertsOf(x frontend.Tensor, w Weights, r Routing,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	share, ids := r.Choose(x, w)
@@ -123,8 +124,9 @@ func ExpertsOf(x frontend.Tensor, w Weights, r Routing,
 	return ChosenExperts(x, w, share, ids, gated)
 }
 
-// ChosenExperts is like ExpertsOf, with the weights and numbers [T, used] of the experts of each row. One matrix
-// ffn_gate_up_exps [experts, 2*hidden, width] may take the place of ffn_gate_exps and, in its second half, ffn_up_exps.
+// ChosenExperts returns the sum of the results of the experts with numbers ids [T, used], by the weights share [T,
+// used]. ExpertsOf chooses these by a router. One matrix ffn_gate_up_exps [experts, 2*hidden, width] may take the place
+// of ffn_gate_exps and, in its second half, ffn_up_exps.
 func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	return experts(x.Unsqueeze(1), w, ids, gated).Mul(share.Unsqueeze(-1)).Sum(1)

@@ -33,8 +33,8 @@ func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	return y
 }
 
-// Unembed is like Linear, but with an embedding table [vocabulary, width] as the matrix. It turns activations into
-// logits, one per token of the vocabulary.
+// Unembed multiplies x by an embedding table [vocabulary, width], as Linear does by a matrix. It turns activations into
+// logits, one for each token of the vocabulary.
 func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
 	return table.multiplied(x)
 }

@@ -17,7 +17,8 @@ var attentionOps = table{
 // previewOps are ONNX's experimental ops.
 var previewOps = table{"FlexAttention": controlOp(func(c *call) []*value { return one(flexAttention(c)) })}
 
-// flexAttention builds FlexAttention: attention in which graphs change the scores and the weights.
+// flexAttention builds FlexAttention. Its subgraphs change the scores before the softmax (score_mod) and the weights
+// after it (prob_mod).
 func flexAttention(c *call) tensor {
 	a := &attentionNode{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
 	t, in := a.q.DType(), ir.F32
@@ -29,7 +30,7 @@ func flexAttention(c *call) tensor {
 	a.q, a.k, a.v = castTo(a.q, in), castTo(a.k, in), castTo(a.v, in)
 	heads := a.q.Dim(1)
 	y := a.q.MatMulT(a.repeated(a.k, heads)).MulScalar(a.scale)
-	modified := func(y tensor, name string) tensor {
+	modified := func(y tensor, name string) tensor { // applies the subgraph of an attribute, if there is one
 		if !c.hasAttr(name) {
 			return y
 		}
@@ -124,7 +125,7 @@ func attention(c *call) []*value {
 	switch {
 	case c.has(4):
 		a.appendCache(c.x(4), c.x(5))
-	case c.has(6):
+	case c.has(6): // k and v are caches, with the number of filled positions of each sequence
 		queries := a.q.Dim(2)
 		filled := c.x(6).Cast(ir.I32).Reshape(-1, 1, 1, 1)
 		a.offset = filled.Sub(c.b.DimValue(queries))
@@ -134,6 +135,7 @@ func attention(c *call) []*value {
 	}
 	a.setVisible()
 	y := a.q.Attention(a.k, a.v, a.options()...)
+	// A query that sees no key gets 0, and not the NaN of a softmax over nothing.
 	if row := a.hasKeys(); !row.IsZero() {
 		y = row.Where(y, y.Lit(0))
 	}
@@ -223,7 +225,7 @@ func (a *attentionNode) padMask(mask tensor) tensor {
 	if err != nil {
 		a.fail("attn_mask %s for %s keys: %v", mask, keys, err)
 	}
-	unseen := 0.0
+	unseen := 0.0 // false for bools
 	if mask.DType() != ir.Bool {
 		unseen = math.Inf(-1)
 	}
@@ -284,8 +286,8 @@ func (a *attentionNode) hasKeys() tensor {
 	return m.AnyKeep(-1)
 }
 
-// scores returns a stage of the computation: scores (mode 0), scores after the soft cap, scores after the mask, or
-// weights (mode 3).
+// scores returns a stage of the computation of the weights. mode is the stage: 0 for the scores, 1 after the soft cap,
+// 2 after the mask, and 3 for the weights.
 func (a *attentionNode) scores(mode int) tensor {
 	y := a.q.MatMulT(a.repeated(a.k, a.q.Dim(1))).MulScalar(a.scale)
 	if a.softcap > 0 && mode > 0 {

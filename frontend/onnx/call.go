@@ -76,7 +76,8 @@ func (c *call) dims(i int) ir.Shape {
 	return s
 }
 
-// extents is like dims, but the integers may be numbers of elements that a run finds. See foundExtent.
+// extents returns input i as integers, like dims. But an integer may also be a number of elements that is known only in
+// a run (see foundExtent).
 func (c *call) extents(i int) ir.Shape {
 	s, _, ok := dimsOf(c.input(i))
 	if !ok {
@@ -282,7 +283,8 @@ func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	return c.dtypeAttr(name, otherwise)
 }
 
-// dtypeAttr returns the dtype that an attribute names by ONNX's number, or the default.
+// dtypeAttr returns the dtype that an attribute names by ONNX's number, or otherwise if the node lacks the attribute.
+// It fails for a dtype that vkc does not compute in.
 func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	a := c.attr(name, AttrInt)
 	if a == nil {
@@ -295,6 +297,7 @@ func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	case t.StorageOnly():
 		c.fail("%s is %s, which only casts and quantization make", name, DataType(a.Int))
 	}
+	// vkc has no uint64: its values are in i64, and the results are marked.
 	c.toUnsigned = c.toUnsigned || dataTypes[DataType(a.Int)].unsigned
 	return t
 }

@@ -46,13 +46,15 @@ func (c *call) inspector() *call {
 	return &other
 }
 
-// checkConsumed fails if the node has an attribute, an input or a result that its row ignores.
+// checkConsumed fails if the node has an attribute or an input that the build function of its row did not read, because
+// the result could then be wrong.
 func (c *call) checkConsumed(row *row) {
 	for _, a := range c.node.Attributes {
 		_, leftOut := row.leftOut[a.Name]
 		switch {
+		// It was read, has no effect on the result, or refers to an attribute that the caller did not give.
 		case slices.Contains(c.consumed.attrs, a.Name) || leftOut || a.Ref != "" && c.scope.attribute(a.Ref) == nil:
-		case a.Name == byMemory && c.version < byMemoryUntil:
+		case a.Name == byMemory && c.version < byMemoryUntil: // an attribute of old opsets without effect
 		default:
 			if a.Ref != "" {
 				a = c.scope.attribute(a.Ref)
@@ -73,6 +75,7 @@ func (c *call) checkConsumed(row *row) {
 // checkResults fails if something reads a result of the node that the row did not compute.
 func (c *call) checkResults(results []*value) {
 	for i, name := range c.node.Outputs {
+		// A result that vkc does not build, and that is read.
 		if name != "" && (i >= len(results) || results[i] == nil) && c.uses(name) > 0 {
 			c.fail("its result %d, %s, is used, but vkc computes only %d results", i, ir.Printable(name),
 				len(results))

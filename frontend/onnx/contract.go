@@ -31,7 +31,7 @@ func matmul(a, b tensor) tensor {
 	if columnOnly {
 		b = b.Unsqueeze(1)
 	}
-	y := anyMatMul(a, b)
+	y := anyMatMul(a, b) // [..., rows, columns]
 	if columnOnly {
 		y = y.Squeeze(-1)
 	}
@@ -54,7 +54,7 @@ func anyMatMul(a, b tensor) tensor {
 	if t.IsFloat() {
 		return a.MatMul(b)
 	}
-	if t.BlockBytes() >= 4 {
+	if t.BlockBytes() >= 4 { // no float type represents all sums, so products are summed as integers
 		return a.Unsqueeze(-1).Mul(b.Unsqueeze(-3)).Sum(-2)
 	}
 	via := ir.F64
@@ -104,7 +104,7 @@ func einsum(c *call) tensor {
 	y, letters := c.einsumOperand(c.x(0), terms[0])
 	for i := 1; i < len(terms); i++ {
 		next, nextLetters := c.einsumOperand(c.x(i), terms[i])
-		later := result + strings.Join(terms[i+1:], "")
+		later := result + strings.Join(terms[i+1:], "") // letters that are still needed
 		y, letters = contract(y, letters, next, nextLetters, later)
 	}
 	y, letters = sumAbsent(y, letters, result)
@@ -152,7 +152,8 @@ func (c *call) einsumTerms() (terms []string, result, fault string) {
 	return terms, string(dots) + string(once), ""
 }
 
-// einsumOperand takes the diagonal along letters that occur twice in an operand. It returns the remaining letters.
+// einsumOperand returns an operand of Einsum and its letters, each once. For a letter that occurs twice it takes the
+// diagonal of the two axes.
 func (c *call) einsumOperand(x tensor, term string) (tensor, []rune) {
 	letters := []rune(term)
 	if len(letters) != x.Rank() {
@@ -209,9 +210,10 @@ func permuted(x tensor, from []rune, to string) tensor {
 	return x
 }
 
-// contract multiplies two operands by a batched matmul, and sums over the letters that do not occur in later: the
-// letters of the result and of later operands.
+// contract multiplies two operands, and sums over the letters that do not occur in later, the letters of the result and
+// of later operands. It uses a batched matmul if it can, and returns the result with its letters.
 func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string) (tensor, []rune) {
+	// Letters that only one operand has are summed before the multiplication.
 	a, aLetters = sumAbsent(a, aLetters, later+string(bLetters))
 	b, bLetters = sumAbsent(b, bLetters, later+string(aLetters))
 	var batch, rows, inner, columns []rune
@@ -234,6 +236,7 @@ func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string
 	flatRows, err1 := extents(a, aLetters, rows).Numel()
 	flatInner, err2 := extents(a, aLetters, inner).Numel()
 	flatColumns, err3 := extents(b, bLetters, columns).Numel()
+	// err1 || Without a contraction, or with extents that cannot be multiplied, it broadcasts, multiplies and sums.
 	if len(inner) == 0 || err1 != nil || err2 != nil || err3 != nil || !a.DType().IsFloat() {
 		all := string(slices.Concat(out, inner))
 		y := permuted(a, aLetters, all).Mul(permuted(b, bLetters, all))

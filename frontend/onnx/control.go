@@ -31,8 +31,8 @@ var controlOps = table{
 // list returns the result of a node that is a sequence of values.
 func list(values []*value) []*value { return []*value{{list: values, isList: true}} }
 
-// subgraph builds a graph that is an attribute of the node. inputs are the values of its inputs. It returns its
-// outputs.
+// subgraph builds the nodes of a graph that is an attribute of the node, and returns the values of its outputs. inputs
+// are the values of its inputs, and further ones than the graph has are ignored. It fails if an output has no value.
 func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 	if len(inputs) > len(g.Inputs) {
 		inputs = inputs[:len(g.Inputs)]
@@ -50,7 +50,7 @@ func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 			c.fail("its graph has no value %q, the name of an output", o.Name)
 		}
 		if v.missing {
-			panic(nodeError{errMissing})
+			panic(nodeError{errMissing}) // its node has failed and been reported
 		}
 		out[i] = v
 	}
@@ -82,6 +82,7 @@ func (c *call) inline(fn *Function) []*value {
 	if len(fn.Opsets) == 0 {
 		s.opsets = c.file.Model.Opsets
 	}
+	// As in a graph, an output is a use.
 	for _, name := range fn.Outputs {
 		s.uses[name]++
 	}
@@ -97,7 +98,7 @@ func (c *call) inline(fn *Function) []*value {
 				ir.Printable(a.Name), a.text())
 		}
 		if a.Ref != "" {
-			if a = c.scope.attribute(a.Ref); a == nil {
+			if a = c.scope.attribute(a.Ref); a == nil { // the default stays
 				continue
 			}
 		}
@@ -116,7 +117,7 @@ func (c *call) inline(fn *Function) []*value {
 			panic(nodeError{errMissing})
 		}
 		if v != nil {
-			copied := *v
+			copied := *v // the caller names it
 			out[i] = &copied
 		}
 	}
@@ -308,10 +309,11 @@ func splitToSequence(c *call) []*value {
 	if !d.IsStatic() {
 		c.fail("it splits an axis of extent %s: want a fixed extent", d)
 	}
+	// Parts of one element lose the axis with keepdims=0. A given size keeps the axis.
 	drop := !c.flag("keepdims", true) && !c.has(1)
 	size, sizes := 1, []int(nil)
 	if c.has(1) {
-		if sizes = c.ints(1); len(c.shapeOf(c.in[1])) == 0 {
+		if sizes = c.ints(1); len(c.shapeOf(c.in[1])) == 0 { // a scalar is the size of every part
 			size, sizes = sizes[0], nil
 		}
 	}

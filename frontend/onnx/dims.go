@@ -9,8 +9,9 @@ import (
 // The functions in this file compute ops on integers that depend on symbols, such as the extents of inputs, while the
 // graph is built. A function returns nil if an input is something else. The op then becomes a node of the graph.
 
-// vectors returns the inputs as lists of integers. ok is false unless all are such lists and at least one depends on a
-// symbol. scalar reports whether all are scalars.
+// vectors returns the inputs as lists of integers, which may depend on symbols. scalar reports whether all are scalars.
+// ok is false if an input is not such a list, or if none depends on a symbol: then the node can be computed as a
+// constant.
 func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
 	scalar, symbolic := true, false
 	for i, v := range c.in {
@@ -27,7 +28,8 @@ func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
 	return list, scalar, symbolic && len(list) > 0
 }
 
-// foldDims returns a function that combines lists of integers element by element with f.
+// foldDims returns a function that combines two or more lists of integers element by element with f. A list of one
+// element is broadcast. The function returns nil if an input is no such list or f cannot combine two elements.
 func foldDims(f func(c *call, a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value {
 	return func(c *call) *value {
 		list, scalar, ok := c.vectors()
@@ -38,7 +40,7 @@ func foldDims(f func(c *call, a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value 
 		for _, s := range list[1:] {
 			n := max(len(out), len(s))
 			if len(out) == 0 || len(s) == 0 {
-				n = 0
+				n = 0 // an empty list broadcasts to an empty one
 			}
 			next := make(ir.Shape, n)
 			for i := range next {
@@ -78,6 +80,7 @@ func divDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 	case b.Add < 0:
 		return ir.Dim{}, false
 	}
+	// FloorQuo rounds down, which is towards 0 only for a quotient of at least 0.
 	c.atLeast(a, 0)
 	q, err := a.FloorQuo(b.Add)
 	return q, err == nil
@@ -124,7 +127,8 @@ func sameDims(c *call) *value {
 	return cast
 }
 
-// whereDims computes Where on integers with a constant condition.
+// whereDims computes Where on integers that may depend on symbols, with a constant condition. It returns nil if it
+// cannot.
 func whereDims(c *call) *value {
 	cond := constant(c.input(0))
 	a, aScalar, aOK := dimsOf(c.input(1))
@@ -158,7 +162,7 @@ func concatDims(c *call) *value {
 	return dimsValue(slices.Concat(list...), false)
 }
 
-// gatherDims computes Gather from a vector of integers.
+// gatherDims computes Gather from a vector of integers that may depend on symbols. It returns nil if it cannot.
 func gatherDims(c *call) *value {
 	v := c.input(0)
 	at, scalar, ok := dimsOf(c.input(1))
@@ -208,7 +212,7 @@ func reshapeDims(c *call) *value {
 	return dimsValue(v.dims, scalar)
 }
 
-// sliceDims computes Slice of a vector of integers.
+// sliceDims computes Slice of a vector of integers that may depend on symbols. It returns nil if it cannot.
 func sliceDims(c *call) *value {
 	v := c.input(0)
 	if !v.isDims || v.scalar {
@@ -226,7 +230,8 @@ func sliceDims(c *call) *value {
 	return dimsValue(out, false)
 }
 
-// prodDims computes ReduceProd of a vector of integers, such as the number of elements of a shape.
+// prodDims computes ReduceProd of a vector of integers, such as the number of elements of a shape. It returns nil if it
+// cannot.
 func prodDims(c *call) *value {
 	v := c.input(0)
 	if !v.isDims || v.scalar {

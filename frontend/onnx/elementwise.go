@@ -212,6 +212,7 @@ func thresholdedRelu(c *call) tensor {
 // clip builds Clip: one clamp if the limits are constants, and otherwise a max and a min.
 func clip(c *call) tensor {
 	x := c.x(0)
+	// Op clamp has limits that are float constants, so other limits and integers use max and min.
 	limits, known := [2]float64{math.Inf(-1), math.Inf(1)}, x.DType().IsFloat()
 	for i := range limits {
 		if !c.has(1 + i) {
@@ -265,12 +266,14 @@ func mod(c *call) tensor {
 	return c.x(0).Mod(c.x(1))
 }
 
-// pow accepts exponents of another dtype than its base. The result has the base's dtype.
+// pow builds Pow. The result has the base's dtype, and the exponent may have another one.
 func pow(c *call) tensor {
 	x, y := c.x(0), c.x(1)
 	t := x.DType()
 	if t.IsFloat() {
 		if n := constant(c.in[1]); n != nil && n.Elems() == 1 {
+			// A square is cheaper than a power.
+			// A square is exact and cheaper.
 			if f, err := n.Floats(); err == nil && f[0] == 2 && len(n.Dims) <= x.Rank() {
 				return x.Sqr()
 			}

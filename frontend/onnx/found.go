@@ -40,8 +40,8 @@ func (f *validPart) cut(d *ir.Data, counts []*ir.Data) (*ir.Data, []*ir.Data, er
 	return d, counts[1:], err
 }
 
-// elementOf returns a scalar of a dtype. An infinite value is the least or the largest number of an integer dtype.
-// unsigned says that an i64 is a uint64.
+// elementOf returns a scalar of a dtype. For an integer dtype, an infinite v stands for the smallest or the largest
+// number. unsigned says that t is i64 but holds uint64.
 func elementOf(t ir.DType, unsigned bool, v float64) *ir.Data {
 	d := &ir.Data{DType: t, Bytes: make([]byte, t.BlockBytes())}
 	if t.IsFloat() {

@@ -13,7 +13,8 @@ import (
 // coordinatesTo returns the coordinates 0 … n-1 as a vector.
 func (c *call) coordinatesTo(n ir.Dim) tensor { return c.b.Iota(ir.I32, 0, n) }
 
-// gatherAlong builds Gather of valid elements. A negative index counts from the last valid one.
+// gatherAlong builds Gather along an axis of which only a part is valid. A negative index counts from the last valid
+// element. A run ends with an error if an index is out of the valid part.
 func gatherAlong(c *call) []*value {
 	v := c.in[0]
 	if v.valid == nil || v.valid.axis != c.axis(c.intAttr("axis", 0), c.rank(0)) || c.input(1).valid != nil {
@@ -112,7 +113,7 @@ func sizeAlong(c *call) []*value {
 	return []*value{dimsValue(ir.Shape{c.numel(c.foundShape())}, true)}
 }
 
-// flattenAlong builds Flatten.
+// flattenAlong builds Flatten of an input with a valid part. The axes other than the one with the part must be static.
 func flattenAlong(c *call) []*value {
 	s, axis := c.shapeOf(c.input(0)), c.intAttr("axis", 1)
 	if axis < 0 {
@@ -239,7 +240,7 @@ func expandAlong(c *call) []*value {
 		c.fail("its result would have two axes with extents that are known only in a run")
 	}
 	if axis >= 0 && !to[axis].Is(1) {
-		n := c.lengthOf(to[axis], ir.I32)
+		n := c.lengthOf(to[axis], ir.I32) // both must be equal, which a run checks
 		if part != nil {
 			n = part.count
 		}
@@ -289,6 +290,7 @@ func tileAlong(c *call) []*value {
 		c.fail("%d repeats for %s", len(repeats), x)
 	}
 	axis, n, times := v.valid.axis, v.valid.count, repeats[v.valid.axis]
+	// Element i of the repeated axis is the valid element i mod n.
 	if times != 1 {
 		x = x.IndexSelect(axis, c.coordinatesTo(x.Dim(axis).Times(int64(times))).Mod(n))
 		repeats[axis] = 1
@@ -353,6 +355,7 @@ func uniqueAlong(c *call) []*value {
 		c.failPartlyValid(v)
 	}
 	u := c.validAlong(v).Where(x, x.Slice(axis, 0, 1)).Unique(axis)
+	// The group of the first element has counted the copies.
 	first := c.coordinatesTo(u.Counts.Dim(0)).Eq(u.Inverse.Slice(0, 0, 1))
 	u.Counts = u.Counts.Sub(first.Where(c.b.DimValue(x.Dim(axis)).Sub(n), n.Lit(0)))
 	u.Count = u.Count.Min(n)

@@ -203,14 +203,15 @@ type mask struct {
 	valid tensor // bools of the input's rank, with extent 1 along the other axes
 }
 
-// ofPartlyValid builds a node with an input of which a run finds only a part of the elements valid. build is the node's
-// row for complete inputs.
+// ofPartlyValid builds a node with an input that is only partly valid in a run. build is the node's row for complete
+// inputs. It fails if the op has no rule for such inputs.
 func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 	first := slices.IndexFunc(c.in, func(v *value) bool { return v != nil && v.valid != nil })
 	rule := c.foundRule()
 	if rule == nil {
 		c.failPartlyValid(c.in[first])
 	}
+	// The rule may have a function of its own, which returns nil if it is for other cases.
 	if rule.along != nil {
 		if results := c.forUnsigned(rule.along)(c); results != nil {
 			return results
@@ -219,6 +220,7 @@ func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 	if rule.labels == nil {
 		c.failPartlyValid(c.in[first])
 	}
+	// Otherwise the invalid elements are replaced by values without effect, and the op is built as usual.
 	l := c.hideInvalid(rule, first)
 	results := build(c)
 	c.markValid(l, results)
@@ -294,7 +296,8 @@ func (c *call) hide(i int, number float64) {
 	c.in[i] = &hidden
 }
 
-// markValid marks the valid parts of a node's results.
+// markValid marks the valid parts of a node's results: the axes whose label has a count. It fails if a result would
+// have two such axes, or if the axis is neither in a result nor combined by the op.
 func (c *call) markValid(l *validLabels, results []*value) {
 	for name, n := range l.counts {
 		marked := slices.Contains(l.folded, name)
@@ -339,7 +342,8 @@ func (c *call) check(v *value, holds tensor) {
 	c.checks = append(c.checks, name)
 }
 
-// mean returns the mean of x over axes, which stay with extent 1. x has the axes of input 0. Only valid elements count.
+// mean returns the mean of x over axes, which stay with extent 1. x has the axes of input 0. If that is partly valid,
+// only valid elements count.
 func (c *call) mean(x tensor, axes ...int) tensor {
 	if c.mask == nil {
 		return x.MeanKeep(axes...)
@@ -395,7 +399,7 @@ func (c *call) likeInput(folded ...int) labels {
 	return labels{[][]int{all}, slices.Repeat([][]int{all}, max(1, len(c.node.Outputs))), folded}
 }
 
-// elementwiseLabels counts axes from the end.
+// elementwiseLabels labels an elementwise op. Broadcasting aligns the last axes, so labels count axes from the end.
 func elementwiseLabels(c *call) labels {
 	l, most := labels{}, 0
 	for i := range c.in {
@@ -449,7 +453,7 @@ func gatherNDLabels(c *call) labels {
 	shape := c.shapeOf(c.in[1])
 	rest := c.rank(0) - shape[len(shape)-1].Static() - c.intAttr("batch_dims", 0)
 	for i := range max(0, min(rest, len(data))) {
-		data[len(data)-1-i] = 100 + i
+		data[len(data)-1-i] = 100 + i // labels that the indices do not have
 	}
 	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(rows, data[max(0, len(data)-rest):])}}
 }
@@ -736,7 +740,8 @@ func recurrentLabels(c *call) labels {
 	return lettered("tb-,*,*,*,b,-b-,-b- -> t-b,-b,-b", "t")(c)
 }
 
-// quantizeLabels is for scales and zero points that are numbers, vectors along an axis, or blocks along it.
+// quantizeLabels labels quantization, with scales and zero points that are scalars, vectors along an axis, or blocks
+// along it. An axis in blocks must be complete.
 func quantizeLabels(c *call) labels {
 	l := c.likeInput()
 	if c.rank(0) == 0 {
@@ -794,8 +799,8 @@ func globalLabels(c *call) labels {
 	return l
 }
 
-// matmulLabels counts batch axes from the end, from label 3 on. Labels 0, 1 and 2 are rows, columns and the
-// contraction.
+// matmulLabels labels a matmul: 0 for rows, 1 for columns, 2 for the contraction, and from 3 on the batch axes, counted
+// from the end.
 func matmulLabels(c *call) labels {
 	l, batches := labels{folded: []int{2}}, 0
 	var out []int
@@ -837,7 +842,8 @@ func gemmLabels(c *call) labels {
 	return l
 }
 
-// einsumLabels takes the letters of the equation. A letter that an operand has twice is opaque.
+// einsumLabels uses the letters of the equation as labels. A letter that an operand has twice is opaque. A letter that
+// the result lacks is folded.
 func einsumLabels(c *call) labels {
 	terms, result, err := c.einsumTerms()
 	if err != "" {
@@ -874,7 +880,7 @@ func reduceLabels(c *call) labels {
 		case !slices.Contains(folded, i):
 			out = append(out, name)
 		case c.intAttr("keepdims", 1) != 0:
-			out = append(out, opaque)
+			out = append(out, opaque) // an extent of 1
 		}
 	}
 	l.out = [][]int{out}

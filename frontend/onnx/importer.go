@@ -125,8 +125,8 @@ func usesOf(nodes []*Node) map[string]int {
 	return uses
 }
 
-// initializers adds the constants of a graph to its scope. It caches them, since the graph of a loop may be built many
-// times.
+// initializers adds the constants of a graph to its scope. It keeps them for the next time, because the body of a loop
+// may be built many times.
 func (im *importer) initializers(g *Graph, s *scope) {
 	if known, ok := im.constants[g]; ok {
 		maps.Copy(s.values, known)
@@ -141,7 +141,7 @@ func (im *importer) initializers(g *Graph, s *scope) {
 		}
 		s.values[t.Name] = v
 	}
-	if len(im.problems) == problems {
+	if len(im.problems) == problems { // a constant with a problem is not kept
 		im.constants[g] = maps.Clone(s.values)
 	}
 }
@@ -152,7 +152,8 @@ func (im *importer) problem(node, op string, err error) *value {
 	return &value{name: node, missing: true}
 }
 
-// input declares an input of the model.
+// input declares an input of the model, or takes its constant value from the options. For an input that vkc does not
+// support it notes a problem, and returns a value that counts as missing.
 func (im *importer) input(in Value) *value {
 	if d, ok := im.options.Inputs[in.Name]; ok {
 		v := &value{name: in.Name, data: d, unsigned: dataTypes[in.Type.Elem].unsigned && in.Type.Kind == KindTensor}
@@ -186,7 +187,8 @@ func (im *importer) input(in Value) *value {
 	return v
 }
 
-// listInput declares each element of a sequence or optional as an input.
+// listInput declares each element of a sequence as an input NAME.0, NAME.1 and so on. An optional tensor becomes an
+// input under its own name.
 func (im *importer) listInput(in Value, types []ir.Type) *value {
 	list := &value{name: in.Name, isList: true}
 	single := in.Type.Kind == KindOptional && (in.Type.Of == nil || in.Type.Of.Kind == KindTensor)
@@ -206,11 +208,13 @@ func (im *importer) listInput(in Value, types []ir.Type) *value {
 	return list
 }
 
-// extent returns the dim for an extent of an input. name is its name in Options.
+// extent returns the dim for an extent of an input: a number, the value in Options.Dims, an expression over symbols, or
+// a symbol. name is the extent's name in Options.
 func (im *importer) extent(d Dim, name string) ir.Dim {
 	if d.Size >= 0 {
 		return ir.D(int(d.Size))
 	}
+	// Options may say that an extent equals another one.
 	for im.same[name] != "" {
 		name = im.same[name]
 	}
@@ -245,6 +249,7 @@ func (im *importer) symbol(name string) ir.Dim {
 		bound = DefaultBound
 	}
 	least := im.least[name]
+	// A minimum above 0 is added to a symbol that counts from 0.
 	return ir.Symbol(im.names[name], bound-int(least)).Plus(least)
 }
 
@@ -257,7 +262,7 @@ func (im *importer) atLeast(d ir.Dim, n int64) {
 	if names := d.Symbols(); len(names) == 1 && im.spellings[names[0]] != "" {
 		name := im.spellings[names[0]]
 		bound := int(im.symbol(name).Bound)
-		more := sort.Search(bound+1, func(value int) bool {
+		more := sort.Search(bound+1, func(value int) bool { // the smallest value of the symbol that is large enough
 			got, err := d.Eval(map[string]int64{names[0]: int64(value)})
 			return err == nil && got >= n
 		})
@@ -452,6 +457,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 func (c *call) byRow(row *row) []*value {
 	if row.fold != nil {
 		if v := row.fold(c); v != nil {
+			// Integers keep the dtype of the integers from which they were computed.
 			for _, x := range c.in {
 				if v.as == ir.Invalid && x != nil && x.isDims {
 					v.as = x.as
@@ -512,6 +518,7 @@ func (c *call) folded(build func(c *call) []*value) []*value {
 	if elems > maxFolded {
 		return nil
 	}
+	// The node is built again with constants, by an importer of its own, so that it leaves no nodes in the graph.
 	scratch := newImporter(c.file, Options{})
 	scratch.scratch, scratch.depth = true, c.depth
 	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version, consumed: c.consumed}

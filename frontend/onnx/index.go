@@ -82,7 +82,8 @@ func gatherElements(c *call) tensor {
 	return c.cropToIndices(x, at, axis).Gather(axis, at)
 }
 
-// coordinates returns input i: rows of nonnegative coordinates along the axes of x from skip on.
+// coordinates returns input i, rows of coordinates along the axes of x from axis skip on, all of them 0 or more. ONNX
+// counts negative ones from the axis's end.
 func (c *call) coordinates(i int, x tensor, skip int) tensor {
 	at := c.x(i)
 	if at.Rank() == 0 || !at.Dim(-1).IsStatic() || at.Dim(-1).Static()+skip > x.Rank() {
@@ -131,7 +132,8 @@ func scatter(c *call) tensor {
 	}
 }
 
-// scattered applies scatter to the part of x that updates can reach, which may be smaller than x along the other axes.
+// scattered applies scatter to x. The updates may be smaller than x along the axes other than axis. So it scatters into
+// the part of x that they can reach, and appends the rest of x along each axis.
 func (c *call) scattered(x tensor, axis int, at, updates tensor,
 	scatter func(x tensor, axis int, at, updates tensor) tensor) tensor {
 	part := c.cropToIndices(x, at, axis)
@@ -183,8 +185,8 @@ func tensorScatter(c *call) tensor {
 	return x.DynamicUpdateSlice(axis, update, start.Reshape())
 }
 
-// scatterEach is like tensorScatter, but with a position per sequence. It selects each element either from the updates
-// or from x. If circular is set, updates past the end continue at the beginning.
+// scatterEach writes update into x along an axis, from start[i] on in sequence i of the batch. It selects each element
+// either from update or from x. If circular is set, elements past the end continue at the beginning.
 func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) tensor {
 	if start.Rank() != 1 || axis == 0 {
 		c.fail("write_indices %s for %s along axis %d: want one index per sequence of the batch", start, x, axis)
@@ -193,7 +195,7 @@ func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) ten
 		start = start.Unsqueeze(-1)
 	}
 	size, length := c.b.DimValue(x.Dim(axis)).Cast(ir.I64), c.b.DimValue(update.Dim(axis)).Cast(ir.I64)
-	from := c.b.Iota(ir.I64, axis, x.Shape()).Sub(start)
+	from := c.b.Iota(ir.I64, axis, x.Shape()).Sub(start) // the index in update of each element of x
 	if circular {
 		from = from.Lt(from.Lit(0)).Where(from.Add(size), from)
 	}

@@ -130,7 +130,7 @@ func imputer(c *call) tensor {
 	c.must("imputed_value_floats", AttrFloats)
 	from := c.floatAttr("replaced_value_float", 0)
 	is := x.Eq(x.Lit(from))
-	if math.IsNaN(from) {
+	if math.IsNaN(from) { // NaN is not equal to itself
 		is = x.IsNaN()
 	}
 	return is.Where(scalarOrRow(c.vector(x.DType(), c.floatsAttr("imputed_value_floats"))), x)
@@ -180,13 +180,14 @@ func labelEncoder(c *call) tensor {
 		otherwise = list[0]
 	}
 	x := c.x(0)
+	// hit has an axis for the keys. Argmax finds the first key that matches, and Any whether one does.
 	hit := x.Unsqueeze(x.Rank()).Eq(c.vector(x.DType(), keys))
 	at := hit.Cast(ir.I32).Argmax(x.Rank())
 	y := c.vector(t, values).IndexSelect(0, at.Reshape(-1)).Reshape(x.Shape())
 	return hit.Any(x.Rank()).Where(y, y.Lit(otherwise))
 }
 
-// normalizer divides rows by a norm of them.
+// normalizer builds Normalizer: it divides each row by its norm. A row of zeros stays.
 func normalizer(c *call) tensor {
 	x := c.rowsOf()
 	norm := tensor{}
@@ -201,7 +202,7 @@ func normalizer(c *call) tensor {
 	return castTo(norm.Eq(norm.Lit(0)).Where(x, x.Div(norm)), ir.F32)
 }
 
-// oneHotEncoder writes 1 at the place of a number among categories.
+// oneHotEncoder builds OneHotEncoder: a new last axis has 1 at the category that an element equals, and 0 elsewhere.
 func oneHotEncoder(c *call) tensor {
 	if c.hasAttr("cats_strings") {
 		c.fail("attribute cats_strings has strings, which have no meaning on a device")
@@ -332,6 +333,7 @@ func linearClassifier(c *call) []*value {
 	x := c.rowsOf()
 	classes := c.classCount("classlabels_strings", "classlabels_ints")
 	outputs := max(len(c.floatsAttr("intercepts")), 1)
+	// There is a row of coefficients for each output.
 	if len(c.floatsAttr("intercepts")) == 0 && x.Dim(1).IsStatic() && x.Dim(1).Static() > 0 {
 		outputs = len(c.floatsAttr("coefficients")) / x.Dim(1).Static()
 	}
@@ -340,6 +342,7 @@ func linearClassifier(c *call) []*value {
 	scores := tensor{}
 	switch {
 	case outputs == 1 && classes == 2:
+		// One output for two classes is the score of the second class.
 		at = y.Index(1, 0).Gt(y.Lit(0)).Cast(ir.I32)
 		scores = c.bothClasses(y, true)
 	default:
@@ -348,7 +351,8 @@ func linearClassifier(c *call) []*value {
 	return several(c.labels(at, "classlabels_strings", "classlabels_ints"), scores)
 }
 
-// kernelOfVectors returns the kernel of rows and support vectors, [N, S].
+// kernelOfVectors returns the kernel function of each row of x with each support vector, [N, S]. vectors has the
+// support vectors one after another.
 func (c *call) kernelOfVectors(x tensor, vectors []float64) tensor {
 	features := x.Dim(1)
 	if !features.IsStatic() || features.Static() < 1 || len(vectors)%features.Static() != 0 {

@@ -10,8 +10,8 @@ import (
 // If the carried values of a loop keep their types, its body is built once, as the body of a loop op. Otherwise the
 // loop is unrolled, which requires that the number of trips is known when the graph is built.
 
-// tryEach returns the results of the first function that succeeds. If none does, it reports the errors of the last
-// one.
+// tryEach returns the results of the first function that succeeds. It drops the problems that a failed one has noted.
+// If none succeeds, it reports the problems of the last one.
 func (c *call) tryEach(ways ...func() []*value) []*value {
 	problems, needed := len(c.problems), len(c.needed)
 	for i, way := range ways {
@@ -200,7 +200,8 @@ func (c *call) addUnfinishedOutput(goes tensor) {
 	c.loops = append(c.loops, name)
 }
 
-// unrolled builds the body once for each trip.
+// unrolled builds the body once for each trip. It fails if the condition of a trip is not known when the graph is
+// built.
 func (l *loopNode) unrolled() []*value {
 	state, trips, going := slices.Clone(l.first), maxCalls, true
 	if l.limit != nil {
@@ -209,7 +210,7 @@ func (l *loopNode) unrolled() []*value {
 	if l.goes != nil {
 		going, _ = truth(l.goes)
 	}
-	collected := make([][]*value, len(l.body.Outputs)-1-len(l.first))
+	collected := make([][]*value, len(l.body.Outputs)-1-len(l.first)) // stacked results, by trip
 	for i := 0; i < trips && going; i++ {
 		goes, next, outs := l.trip(dimsValue(ir.Shape{ir.D(i)}, true), state)
 		is, known := truth(goes)
@@ -226,7 +227,7 @@ func (l *loopNode) unrolled() []*value {
 	results := copies(state)
 	for i, parts := range collected {
 		if !l.wants(len(l.first) + i) {
-			results = append(results, nil)
+			results = append(results, nil) // it may have no trips, and so no known shape
 			continue
 		}
 		results = append(results, stackOf(l.joined(parts, 0, true), parts))

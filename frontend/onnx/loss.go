@@ -17,7 +17,7 @@ func (c *call) likelihood(x tensor) tensor {
 	if x.Rank() < 2 {
 		c.fail("of %s, want [N, C, …]", x)
 	}
-	at := class.Max(class.Lit(0)).Unsqueeze(1)
+	at := class.Max(class.Lit(0)).Unsqueeze(1) // an ignored class may be below 0
 	loss := x.Gather(1, at).Squeeze(1).Neg()
 	weight := c.b.Full(x.DType(), 1, class.Shape())
 	if c.has(2) {
@@ -28,6 +28,7 @@ func (c *call) likelihood(x tensor) tensor {
 		ignored := class.Eq(class.Lit(float64(c.intAttr("ignore_index", 0))))
 		weight = ignored.Where(weight.Lit(0), weight)
 	}
+	// A weight of 0 hides even an infinite loss.
 	loss = weight.Eq(weight.Lit(0)).Where(loss.Lit(0), loss.Mul(weight))
 	switch mode := c.textAttr("reduction", "mean"); mode {
 	case "none":

@@ -190,7 +190,7 @@ func fusedConvOf(c *call, x tensor) tensor {
 		if read = max(read, i+1); i < len(numbers) {
 			return float64(numbers[i])
 		}
-		return float64(float32(otherwise))
+		return float64(float32(otherwise)) // ONNX Runtime keeps parameters as float
 	})
 	if len(numbers) > read {
 		c.fail("activation_params has %d numbers, but activation %q takes %d", len(numbers),
@@ -437,7 +437,7 @@ func isAllFinite(c *call) tensor {
 			c.fail("attributes isinf_only and isnan_only are both set")
 		case nan:
 			bad = x.IsNaN()
-		case !infinite:
+		case !infinite: // both are looked for
 			bad = bad.Or(x.IsNaN())
 		}
 		good := bad.Any().Not()
@@ -460,6 +460,7 @@ func removePadding(c *call) []*value {
 	}
 	within := c.b.Iota(ir.I32, 1, s[0], s[1]).Lt(lengths.Unsqueeze(1)).Reshape(-1)
 	rows, count := x.Reshape(within.Dim(0), s[2]).Compress(0, within)
+	// A stable sort: rows within the lengths come first.
 	order := within.Not().Cast(ir.I32).Argsort(0).Cast(ir.I32).Reshape(s[0], s[1])
 	sums := c.b.Full(ir.I32, 0, 1).Concat(0, lengths.CumSum(0))
 	return []*value{partlyValid(rows, 0, count), {tensor: order}, {tensor: sums},

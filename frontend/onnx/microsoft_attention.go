@@ -115,7 +115,7 @@ func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
 		if length < 0 {
 			a.fail("attribute past_present_share_buffer is set, but vkc does not know the length of the past")
 		}
-		a.shareCache(a.x(past).Index(0, 0), a.x(past).Index(0, 1), a.x(length))
+		a.shareCache(a.x(past).Index(0, 0), a.x(past).Index(0, 1), a.x(length)) // input past is [2, …]: keys and values
 	default:
 		a.appendCache(a.x(past).Index(0, 0), a.x(past).Index(0, 1))
 		if length >= 0 && a.has(length) {
@@ -134,8 +134,7 @@ func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
 	return several(y, a.k.Stack(0, a.v))
 }
 
-// microsoftAttention builds Attention of ONNX Runtime. Its input is projected to queries, keys and values by one
-// matmul.
+// microsoftAttention builds Attention of ONNX Runtime. One matmul projects its input to queries, keys and values.
 func microsoftAttention(c *call) []*value {
 	a := &attentionNode{call: c}
 	x := matmul(c.x(0), c.x(1))
@@ -172,8 +171,8 @@ func quantizedAttention(c *call) []*value {
 	return a.selfAttention(5, 8, -1, -1)
 }
 
-// multiHeadAttention builds MultiHeadAttention. Queries, keys and values are apart, or packed in one or two tensors, or
-// keys and values are a cache of another sequence.
+// multiHeadAttention builds MultiHeadAttention. Its queries, keys and values are three inputs, or packed in one or two
+// tensors. Or its keys and values are the cache of another sequence.
 func multiHeadAttention(c *call) []*value {
 	a := &attentionNode{call: c, q: c.x(0)}
 	a.operands(c.mustInt("num_heads"), 3)
@@ -382,7 +381,8 @@ func (a *attentionNode) growCache() {
 	a.k, a.v = a.placed(a.x(3), a.k, room), a.placed(a.x(4), a.v, room)
 }
 
-// placed returns the cache with room positions. The new elements of each sequence come after its past ones.
+// placed returns the cache `past` with the new elements `fresh` of each sequence after its past ones, which are
+// a.offset. The result has room for `room` positions.
 func (a *attentionNode) placed(past, fresh tensor, room ir.Dim) tensor {
 	if fresh.Dim(0).Is(1) {
 		if room != past.Dim(2) {
@@ -391,6 +391,7 @@ func (a *attentionNode) placed(past, fresh tensor, room ir.Dim) tensor {
 		}
 		return past.DynamicUpdateSlice(2, castTo(fresh, past.DType()), a.offset.Reshape())
 	}
+	// Each sequence has its own offset. So the result gathers each position from past or, p elements later, from fresh.
 	all, p, n := past.Concat(2, castTo(fresh, past.DType())), past.Dim(2), fresh.Dim(2)
 	at := a.b.Iota(ir.I32, 2, 1, 1, room, 1)
 	isNew := at.Ge(a.offset).And(at.Lt(a.offset.Add(a.b.DimValue(n))))
@@ -423,8 +424,8 @@ func (a *attentionNode) equal(total, past, fresh ir.Dim) {
 		"or give numbers", total, past, fresh)
 }
 
-// microsoftRotary differs from ONNX's op in the order of inputs: positions come before the tables. A single position
-// applies to all sequences.
+// microsoftRotary builds RotaryEmbedding of ONNX Runtime. Unlike in ONNX's op, positions come before the tables in the
+// inputs, and a single position is the first one of all sequences.
 func microsoftRotary(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	c.only("is_packed_batching", 0, "sequences of a batch are not joined")

@@ -71,7 +71,8 @@ func (b *blocked) check() {
 // hasZeros reports whether there are zero points.
 func (b *blocked) hasZeros() bool { return b.zeros >= 0 && b.has(b.zeros) }
 
-// unpacked returns the numbers of a u8 tensor, [..., bytes], as [..., bytes*8/bits].
+// unpacked returns the numbers of `bits` bits in a u8 tensor, [..., bytes], as [..., bytes*8/bits]. The first number is
+// in the lowest bits.
 func unpacked(x tensor, bits int) tensor {
 	if bits == 8 {
 		return x
@@ -109,7 +110,7 @@ func (b *blocked) matrix(t ir.DType) tensor {
 	scale := castTo(b.x(b.scales), ir.F32).Reshape(b.rows, blocks, 1)
 	w := numbers.Sub(b.zeroPoints()).Mul(scale).Reshape(b.rows, blocks*b.block)
 	if blocks*b.block != b.columns {
-		w = w.Slice(1, 0, b.columns)
+		w = w.Slice(1, 0, b.columns) // the last block may be longer than the matrix
 	}
 	return castTo(w, t)
 }
@@ -142,7 +143,8 @@ func (b *blocked) numbers() tensor {
 	return b.ordered(unpacked(b.x(b.packed).Reshape(b.rows, -1), b.bits))
 }
 
-// constantNumbers is like numbers. It returns nil if the numbers are not constants.
+// constantNumbers returns the numbers of the packed matrix as bytes, with the columns in the order of blocks. It
+// returns nil if they are not constants.
 func (b *blocked) constantNumbers() []byte {
 	d := constant(b.input(b.packed))
 	if d == nil || d.DType != ir.U8 {
@@ -262,7 +264,7 @@ func (b *blocked) constantZeros() (zeros []float64, ok bool) {
 		z = &ir.Data{DType: ir.U8, Dims: []int{len(z.Bytes) * 8 / b.bits}, Bytes: unpackedData(z.Bytes, b.bits)}
 	}
 	values, err := z.Floats()
-	pitch, blocks := len(values)/b.rows, b.blocks()
+	pitch, blocks := len(values)/b.rows, b.blocks() // a row's zero points may be padded
 	if err != nil || len(values)%b.rows != 0 || pitch < blocks {
 		return nil, false
 	}
@@ -445,7 +447,7 @@ func (c *call) dequantizedBlocks(data, scales, zeros tensor, along, bits int) te
 	case !zeros.IsZero():
 		y = y.Sub(c.alongAxis(numbers(zeros).Slice(along, 0, blocks), y, along, block))
 	case bits != 0:
-		y = y.SubScalar(float64(int(1) << (bits - 1)))
+		y = y.SubScalar(float64(int(1) << (bits - 1))) // the default zero point
 	}
 	return y.Mul(scales)
 }
@@ -524,7 +526,7 @@ func (c *call) mixture(e experts) tensor {
 	if c.flag("normalize_routing_weights", false) {
 		best = best.Div(best.SumKeep(1))
 	}
-	linear := func(x, w, bias tensor) tensor {
+	linear := func(x, w, bias tensor) tensor { // the matmul of each token with the matrices of its experts
 		y := x.MatMulID(w, at)
 		if !bias.IsZero() {
 			y = y.Add(bias.IndexSelect(0, at.Reshape(-1)).Reshape(tokens, k, bias.Dim(1)))

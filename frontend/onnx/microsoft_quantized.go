@@ -82,6 +82,7 @@ func qlinearReduceMean(c *call, x tensor) tensor {
 // three inputs after them.
 func qlinearConcat(c *call) tensor {
 	var parts []tensor
+	// An operand is a tensor, its scale and its zero point, which the last one may lack.
 	for i := 2; i+2 < len(c.in) || i+1 < len(c.in); i += 3 {
 		parts = append(parts, c.dequantized(i))
 	}

@@ -274,7 +274,7 @@ func (m *Model) Tensors() []*Tensor {
 			case AttrFloat, AttrFloats:
 				t.Type = float32Type
 			case AttrInt, AttrInts:
-				t.Type = 7
+				t.Type = 7 // INT64
 			default:
 				continue
 			}

@@ -118,7 +118,8 @@ func groupNorm(c *call) tensor {
 	return y.Mul(channels(scale, len(s))).Add(channels(bias, len(s)))
 }
 
-// layerNorm builds LayerNormalization over the axes from one on. It may also return the mean and the inverse deviation.
+// layerNorm builds LayerNormalization, which normalizes over all axes from attribute axis on. Results 1 and 2 are the
+// mean and the inverse of the standard deviation.
 func layerNorm(c *call) []*value {
 	x, scale := c.x(0), c.x(1)
 	c.only("stash_type", float32Type, inF32)
@@ -133,7 +134,7 @@ func layerNorm(c *call) []*value {
 		}
 		return one(x.LayerNorm(scale, bias, eps))
 	}
-	axes := axesFrom(axis, x.Rank())
+	axes := axesFrom(axis, x.Rank()) // without the op, which needs one axis and returns one result
 	w := castTo(x, ir.F32)
 	mean, spread := c.mean(w, axes...), c.variance(w, axes...).AddScalar(eps).Rsqrt()
 	y := castTo(c.deviations(w, axes...).Mul(spread), t).Mul(scale)
@@ -190,7 +191,7 @@ func lrn(c *call) tensor {
 		c.fail("size %d of %s", n, x)
 	}
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
-	low[1], high[1] = (n-1)/2, n/2
+	low[1], high[1] = (n-1)/2, n/2 // the channels before and after
 	squares := x.Sqr().Pad(low, high, 0)
 	sum := tensor{}
 	for i := range n {

@@ -199,7 +199,7 @@ func (f *File) build(options Options) error {
 			im.b = b
 			im.main()
 		})
-		if len(im.longer)+len(im.derived)+len(im.joined) == 0 {
+		if len(im.longer)+len(im.derived)+len(im.joined) == 0 { // no new facts
 			break
 		}
 		maps.Copy(same, im.joined)

@@ -85,7 +85,8 @@ func init() {
 	}
 }
 
-// ofOpset builds a node of an older opset: it applies the changes since the node's opset and then calls newest.
+// ofOpset builds a node of an older opset. It applies the changes of list that are newer than the node's opset, and
+// then calls newest, which builds the node in the form of the newest opset.
 func (c *call) ofOpset(list []change, newest func() []*value) []*value {
 	for i, ch := range list {
 		if c.version < ch.opset {
@@ -138,7 +139,8 @@ func leftOut(name string) func(c *call, newer func() []*value) []*value {
 // outputsByName drops attribute output_sequence, which also said whether a result exists.
 var outputsByName = change{7, []string{"output_sequence"}, leftOut("output_sequence")}
 
-// toInput converts an attribute to input i, unless that input is given.
+// toInput converts an attribute, which the op has only in older opsets, to input i. It drops the attribute if that
+// input is given.
 func (c *call) toInput(name string, i int) {
 	a := c.anyAttr(name)
 	c.setAttr(name, nil)
@@ -303,7 +305,7 @@ func flattened(c *call, current func() []*value) []*value {
 	axis := c.axis(c.intAttr("axis", 1), len(s))
 	c.setAttr("axis", &Attribute{Type: AttrInt, Int: int64(axis)})
 	if axis == len(s)-1 {
-		return current()
+		return current() // there is only one such axis
 	}
 	c.setInput(0, c.reshaped(c.in[0], slices.Concat(s[:axis], ir.Shape{c.numel(s[axis:])})))
 	results := current()
@@ -313,8 +315,8 @@ func flattened(c *call, current func() []*value) []*value {
 	return results
 }
 
-// acrossChannels is the change of MeanVarianceNormalization: attribute across_channels used to say whether means
-// include all channels.
+// acrossChannels converts old attributes of MeanVarianceNormalization to attribute axes. across_channels said whether
+// means include all channels.
 func acrossChannels(c *call) {
 	axes := []int64{0, 2, 3}
 	if c.intAttr("across_channels", 0) != 0 {

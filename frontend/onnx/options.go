@@ -94,7 +94,8 @@ func (o Options) check(m *Model) (Options, error) {
 	return o, nil
 }
 
-// spelled returns a map with its keys in the file's spelling of extents. Other keys stay.
+// spelled returns values with the names of extents, which are its keys, in the file's spelling. Keys that are no
+// extents stay. It returns an error for an extent under two names.
 func spelled[T any](values map[string]T, spelling map[string]string) (map[string]T, error) {
 	if values == nil {
 		return nil, nil
@@ -125,7 +126,7 @@ func (m *Model) Extents() []string {
 // Spelling returns the file's own name for a symbol that Extents lists.
 func (m *Model) Spelling(symbol string) string { return m.spellings()[symbol] }
 
-// Shown returns the type of an input or output, with the names of Extents.
+// Shown returns the type of an input or output as vkc prints it, with the names of Extents.
 func (m *Model) Shown(v Value) Type {
 	t := v.Type
 	t.Shape = slices.Clone(t.Shape)
@@ -192,7 +193,8 @@ func SymbolOf(name string) string {
 	return s[:min(len(s), 64)]
 }
 
-// spelled is like Extents, but in the file's spelling.
+// spelled lists the names of extents that a user may set, in the file's spelling. For an expression such as 2*s0 these
+// are its symbols.
 func (m *Model) spelled() []string {
 	var names []string
 	for _, name := range m.extentNames() {

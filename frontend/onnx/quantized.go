@@ -17,8 +17,8 @@ var quantizedOps = table{
 	"QLinearConv":           tensorOp(qlinearConv),
 }
 
-// alongAxis reshapes v, which has scales or zero points, so that it broadcasts against x. v is a scalar or a vector
-// along an axis of x, or it has an element per block of x.
+// alongAxis reshapes v, which has scales or zero points, so that it broadcasts against x. v is a scalar, a vector along
+// an axis of x, or has an element for each block of `block` elements along the axis. It fails for other shapes.
 func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	switch {
 	case v.Rank() == 0 || v.Rank() == 1 && v.Dim(0).Is(1):
@@ -32,7 +32,7 @@ func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	case block > 0 && v.Rank() == x.Rank():
 		axis = c.axis(axis, x.Rank())
 		s := append(ir.Shape{}, v.Shape()...)
-		wide := v.Unsqueeze(axis + 1)
+		wide := v.Unsqueeze(axis + 1) // each element is repeated for its block
 		wide = wide.Broadcast(wide.Shape()[:axis+1], block, wide.Shape()[axis+2:])
 		s[axis] = s[axis].Times(int64(block))
 		return wide.Reshape(s).Slice(axis, 0, x.Shape()[axis])
@@ -204,7 +204,8 @@ func (c *call) withZero(x, zero int, column bool) withZero {
 	return withZero{c.x(x), c.zeroPoint(zero, column)}
 }
 
-// int8Operand returns the operand for integers and their zero point.
+// int8Operand returns the operand of an int8 matmul for integers and their zero point: signed integers, and the shift
+// to add to them. Unsigned ones are lowered by an offset, which goes into the shift.
 func (c *call) int8Operand(of withZero) int8Operand {
 	x, offset := signed(of.x)
 	o := int8Operand{x: x}

@@ -122,8 +122,10 @@ func (c *call) recurrent(gates, states int, defaults []string,
 	return c.recurrentOf(c.x(0), c.x(1), c.x(2), nil, gates, states, defaults, step)
 }
 
-// recurrentOf is like recurrent, but with given inputs and weights. If rounded is not nil, it rounds the state before
-// its matmul.
+// recurrentOf builds a recurrent layer in all directions for input x, with weights w of the input and r of the state.
+// If rounded is not nil, it rounds the state before its matmul. gates is the number of gates, states the number of
+// tensors in the state, and defaults names the default activations. step computes the next state from the inputs of a
+// step and the previous state.
 func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, states int, defaults []string,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {
 	if c.intAttr("layout", 0) != 0 {
@@ -223,7 +225,7 @@ func (l *recurrence) run(steps ir.Dim, state []tensor,
 	return all[0], last
 }
 
-// unroll is run with a node for each step instead of a loop.
+// unroll computes the steps like run, with nodes for each step in place of a loop.
 func (l *recurrence) unroll(steps int, state []tensor,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) (tensor, []tensor) {
 	out := make([]tensor, steps)
@@ -290,7 +292,7 @@ func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 		z := x.Add(l.recurrentPart(state[0]))
 		peep := func(gate tensor, i int, of tensor) tensor { return gate }
 		if c.has(7) {
-			d := 0
+			d := 0 // the direction
 			if l.reverse && c.textAttr("direction", "") == "bidirectional" {
 				d = 1
 			}
@@ -300,6 +302,7 @@ func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 			}
 		}
 		cell := state[1]
+		// The gates are in ONNX's order: input, output, forget, cell.
 		in := l.act[0](peep(l.gate(z, 0), 0, cell))
 		keep := l.act[0](peep(l.gate(z, 2), 2, cell))
 		if forget {
@@ -316,6 +319,7 @@ func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 func gru(c *call) []*value {
 	resetFirst := c.intAttr("linear_before_reset", 0) == 0
 	return c.recurrent(3, 1, []string{"Sigmoid", "Tanh"}, func(l *recurrence, x tensor, state []tensor) []tensor {
+		// The gates are in ONNX's order: update, reset, hidden.
 		h := state[0]
 		product := l.recurrentPart(h)
 		update := l.act[0](l.gate(x, 0).Add(l.gate(product, 0)))
@@ -332,7 +336,8 @@ func gru(c *call) []*value {
 	})
 }
 
-// agreeOnBatch says that initial states have the batch of the input.
+// agreeOnBatch records that initial states have the same batch extent as the input, so that different symbols for it
+// become one.
 func (c *call) agreeOnBatch(batch ir.Dim, states int) {
 	extents, axis := []ir.Dim{batch}, 1
 	if c.intAttr("layout", 0) != 0 {

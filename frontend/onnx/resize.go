@@ -108,8 +108,8 @@ func resize(c *call) []*value {
 	return c.resize(&r)
 }
 
-// keepAspect sets the factors of axes to the smallest of them or, with policy not_smaller, the largest, and sets the
-// sizes accordingly. So the axes keep their proportions.
+// keepAspect keeps the proportions of axes. It sets their factors to the smallest of them or, with policy not_smaller,
+// to the largest, and sets the sizes accordingly.
 func (r *resizing) keepAspect(c *call, policy string, axes []int) {
 	one := math.NaN()
 	for _, a := range axes {
@@ -120,7 +120,7 @@ func (r *resizing) keepAspect(c *call, policy string, axes []int) {
 			one = s
 		}
 	}
-	r.sized = false
+	r.sized = false // the result follows from factors now
 	for _, a := range axes {
 		r.scale[a] = one
 		r.size[a] = ir.D(int(math.Round(float64(float32(one) * float32(r.x.Shape()[a].Add)))))
@@ -279,8 +279,8 @@ func (r *resizing) byOp(c *call) tensor {
 	return tensor{}
 }
 
-// isNearest reports whether op(axis, place) is the nearest element for every position of the axes first and later. If
-// an extent is symbolic, it returns true only for asymmetric coordinates that are rounded by floor.
+// isNearest reports whether nearest-neighbour resizing takes element op(axis, place) for every place on the axes from
+// first on. If an extent is symbolic, it returns true only for asymmetric coordinates that are rounded by floor.
 func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) int64) bool {
 	for axis := first; axis < len(r.size); axis++ {
 		from, to := r.x.Dim(axis), r.size[axis]
@@ -358,9 +358,10 @@ func (r *resizedAxis) source() (place, scale tensor) {
 // about that much.
 const nearHalf = 1e-6
 
-// round returns the nearest elements to coordinates.
+// round returns the nearest element to each coordinate, as attribute nearest_mode says.
 func (r *resizing) round(x tensor) tensor {
 	if strings.HasPrefix(r.nearest, "round") {
+		// Rounding errors of the coordinate must not decide a tie.
 		half := x.Floor().AddScalar(0.5)
 		x = x.Sub(half).Abs().Lt(x.Lit(nearHalf)).Where(half, x)
 	}
@@ -424,7 +425,8 @@ func (r *resizing) cubic(d tensor) tensor {
 	return d.Le(d.Lit(1)).Where(near, d.Lt(d.Lit(2)).Where(far, d.Lit(0)))
 }
 
-// constantTaps returns the taps of an axis if its extents are numbers, and not too large. Otherwise it returns nil.
+// constantTaps computes the taps of an axis when the graph is built. It returns nil if an extent is symbolic, or if
+// there are too many.
 func (r *resizing) constantTaps(c *call, axis int) []tap[*ir.Data] {
 	from, to := r.x.Dim(axis), r.size[axis]
 	if !from.IsStatic() || !to.IsStatic() || to.Add > maxFolded || c.isValidAxis(axis) || r.isFoundAxis(axis) {
@@ -473,7 +475,7 @@ func (r *resizing) resizeAxis(c *call, x tensor, axis int) tensor {
 			return wide(x, func(x tensor) tensor { return c.resizedDensely(x, axis, list) })
 		}
 	}
-	list := r.tapsOf(c, axis)
+	list := r.tapsOf(c, axis) // weighted elements of x for each element of the result
 	var y tensor
 	if r.mode == "nearest" {
 		y = x.IndexSelect(axis, list[0].at)

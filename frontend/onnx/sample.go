@@ -54,7 +54,7 @@ func (a *imageAxis) clamp(x tensor) tensor { return x.Max(x.Lit(0)).Min(a.last) 
 // at returns the elements at integral coordinates. coords has a tensor of floats [N, P] for each spatial axis, and the
 // result is [N, C, P]. Coordinates outside of the image are clamped.
 func (p *image) at(coords []tensor) tensor {
-	flat := tensor{}
+	flat := tensor{} // row-major index of the element
 	for i, a := range p.axes {
 		k := a.clamp(coords[i]).Cast(ir.I32)
 		if i == 0 {
@@ -188,6 +188,7 @@ func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, j
 	var sum tensor
 	for k := range total {
 		at, weight := make([]tensor, n), tensor{}
+		// The digits of k in base taps select a neighbour along each axis.
 		for i, rest := 0, k; i < n; i, rest = i+1, rest/taps {
 			at[i] = floor[i].AddScalar(float64(first + rest%taps))
 			if i == 0 {

@@ -236,7 +236,7 @@ func split(c *call) []*value {
 		if part, ok := d.Quo(int64(n)); ok && !d.IsStatic() {
 			c.fail("it splits an axis of extent %s into %d of %s: want fixed sizes of the parts", d, n, part)
 		}
-		part := (d.Static() + n - 1) / n
+		part := (d.Static() + n - 1) / n // the last part may be smaller
 		for left := d.Static(); len(sizes) < n; left -= part {
 			sizes = append(sizes, max(0, min(part, left)))
 		}
@@ -251,6 +251,7 @@ func concat(c *call) tensor {
 	if len(list) == 1 {
 		return list[0]
 	}
+	// The other axes must have equal extents, so symbols on them are equal too.
 	for a := range list[0].Rank() {
 		if a == axis {
 			continue
@@ -276,7 +277,7 @@ func expand(c *call) []*value {
 	}
 	if part != nil {
 		at := *part
-		at.axis += len(to) - len(shape)
+		at.axis += len(to) - len(shape) // shapes are aligned on the right
 		if from := x.Rank() - len(to) + at.axis; from >= 0 && !x.Dim(from).Is(1) {
 			c.fail("axis %d of %s would have an extent that is known only in a run", from, x)
 		}
@@ -420,7 +421,7 @@ func centerCropPad(c *call) tensor {
 			start := (n - to[i]) / 2
 			x = x.Slice(a, start, start+to[i])
 		} else {
-			low[a] = (to[i] - n) / 2
+			low[a] = (to[i] - n) / 2 // an odd element goes to the end
 			high[a] = to[i] - n - low[a]
 		}
 	}
@@ -436,7 +437,7 @@ func reverseSequence(c *call) tensor {
 	}
 	at := c.b.Iota(ir.I32, time, x.Shape()[:2])
 	n := lens.Unsqueeze(time)
-	at = at.Lt(n).Where(n.SubScalar(1).Sub(at), at)
+	at = at.Lt(n).Where(n.SubScalar(1).Sub(at), at) // element i < n of a sequence is element n-1-i
 	for at.Rank() < x.Rank() {
 		at = at.Unsqueeze(at.Rank())
 	}
@@ -527,7 +528,7 @@ func constantOfShape(c *call) []*value {
 	return []*value{{tensor: fill.Broadcast(to), valid: part}}
 }
 
-// constantFill builds ConstantFill, an op in files that are older than ConstantOfShape.
+// constantFill builds ConstantFill, which ConstantOfShape has replaced.
 func constantFill(c *call) tensor {
 	var to ir.Shape
 	switch asShape := c.flag("input_as_shape", false); {

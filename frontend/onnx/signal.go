@@ -15,7 +15,8 @@ var signalOps = table{
 	"MelWeightMatrix": tensorOp(melWeights),
 }
 
-// cosineWindow returns the vector with elements a0 - a1*cos(2*pi*i/n) + a2*cos(4*pi*i/n).
+// cosineWindow returns the vector with elements a0 - a1*cos(2*pi*i/n) + a2*cos(4*pi*i/n). Input 0 is its size. n is the
+// size for a periodic window, and else one less.
 func (c *call) cosineWindow(a0, a1, a2 float64) tensor {
 	size := c.ints(0)
 	if len(size) != 1 || size[0] < 0 || size[0] > maxFolded {
@@ -64,7 +65,7 @@ func dft(c *call) tensor {
 	}
 	length := n.Static()
 	if onesided && inverse {
-		length = 2 * (length - 1)
+		length = 2 * (length - 1) // the default is an even length
 	}
 	if c.has(1) {
 		length = c.ints(1)[0]
@@ -118,13 +119,13 @@ func stft(c *call) tensor {
 	case c.has(3):
 		length = c.ints(3)[0]
 	case c.has(2):
-		length = c.shapeOf(c.in[2])[0].Static()
+		length = c.shapeOf(c.in[2])[0].Static() // the window's length
 	}
 	if length < 1 || length > x.Dim(1).Static() {
 		c.fail("frames of %d elements of %s", length, x)
 	}
 	frames := (x.Dim(1).Static()-length)/step[0] + 1
-	at := make([]int32, frames*length)
+	at := make([]int32, frames*length) // the index in x of each element of a frame
 	for f := range frames {
 		for i := range length {
 			at[f*length+i] = int32(f*step[0] + i)
@@ -158,6 +159,7 @@ func melWeights(c *call) tensor {
 		m := mel(low) + float64(float64(i)*(mel(high)-mel(low)))/float64(len(edge))
 		edge[i] = int(math.Floor(float64(length+1) * 700 * (math.Pow(10, m/2595) - 1) / rate))
 	}
+	// Band k rises from edge k to edge k+1, and falls to edge k+2.
 	w := make([]float64, bins*bands)
 	for k := range bands {
 		a, b, d := edge[k], edge[k+1], edge[k+2]

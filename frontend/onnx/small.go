@@ -20,10 +20,11 @@ func (c *call) converted(x tensor, to DataType) *value {
 		return &value{tensor: x.Cast(ir.I32).Cast(t)}
 	case !t.IsFloat() || t.Bits() > 8:
 		return &value{tensor: castTo(x, t)}
+	// The formats below are defined for f32, and some also for f64.
 	case x.DType() != ir.F32 && (x.DType() != ir.F64 || f.Exponents && mode != "nearest"):
 		x = x.Cast(ir.F32)
 	}
-	hasNaN := t != ir.F4E2M1
+	hasNaN := t != ir.F4E2M1 // this format has no NaN
 	switch nan := x.Lit(math.NaN()); {
 	case f.Exponents:
 		x = powerOfTwo(x, mode)

@@ -169,7 +169,8 @@ func (c *caseInputs) addList(in Value, list []*ir.Data) {
 	c.lists[in.Name] = types
 }
 
-// open opens the model. It makes no more inputs constant, and no more extents numbers, than necessary.
+// open opens the model. At first all inputs are free and all extents symbolic. As long as the model cannot be built, it
+// makes more inputs constant, and at last the extents numbers.
 func (c *caseInputs) open(path string) (*File, error) {
 	o := Options{Inputs: map[string]*ir.Data{}, Lists: c.lists}
 	for {
@@ -260,7 +261,7 @@ func Compare(got, want *ir.Data, relative, absolute float64) error {
 			continue
 		}
 		over := math.Abs(g-w) / (absolute + float64(relative*math.Abs(w)))
-		if !(over <= 1) && !(over <= worst) {
+		if !(over <= 1) && !(over <= worst) { // the negations also find NaN
 			worst, at = over, i
 		}
 	}

@@ -63,7 +63,8 @@ func joined(tables ...table) table {
 	return all
 }
 
-// findRow returns how an op of a domain is built.
+// findRow returns the row that says how an op of a domain is built. If there is none, the error gives the reason, if
+// vkc knows one.
 func findRow(domain, op string) (*row, error) {
 	rows, known := domains[domain]
 	row, ok := rows[op]

@@ -70,7 +70,7 @@ func (r *reader) tensor(b []byte, pos int64) (*Tensor, error) {
 	return t, err
 }
 
-// dims returns the extents after checking them.
+// dims returns the extents. It returns an error if vkc does not support the dtype, or if an extent is invalid.
 func (t *Tensor) dims() ([]int, error) {
 	if dataTypes[t.Type].dtype == ir.Invalid {
 		return nil, fmt.Errorf("tensor %q is of %s (type %d), which vkc does not support", t.Name, t.Type, t.Type)
@@ -105,7 +105,7 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 		if d.Bytes, err = x.bytes(t, want); err != nil {
 			return nil, err
 		}
-	case int64(len(t.integers)) == n && len(t.raw) == 0 && n > 0:
+	case int64(len(t.integers)) == n && len(t.raw) == 0 && n > 0: // one field for each element
 		if d, err = t.encode(dims); err != nil {
 			return nil, err
 		}
@@ -217,7 +217,8 @@ func (x *externals) bytes(t *Tensor, want int64) ([]byte, error) {
 	return all[offset : offset+length : offset+length], nil
 }
 
-// open maps a file in the model's folder. It rejects a name outside of the folder, also through links.
+// open maps a file in the model's folder into memory, and keeps it for the next tensor. It returns an error for a file
+// outside of the folder, also if a link leads there.
 func (x *externals) open(name string) (*mmap.File, error) {
 	if f, ok := x.files[name]; ok {
 		return f, nil
@@ -281,9 +282,9 @@ func ReadTensors(name string, content []byte, t Type) ([]*ir.Data, error) {
 				return nil
 			}
 			switch f.num {
-			case 3:
+			case 3: // the tensors of a SequenceProto or OptionalProto
 				return read(f.bytes, f.pos, Type{Kind: KindTensor})
-			case 5:
+			case 5: // sequences in them
 				return read(f.bytes, f.pos, *t.Of)
 			}
 			return nil

@@ -49,6 +49,7 @@ func (c *call) optimized(states int, step func(rate, count, x, gradient tensor, 
 		c.fail("it has %d inputs, want 2 and %d for each parameter", len(c.in), 2+states)
 	}
 	out := make([]tensor, n*(1+states))
+	// The inputs are grouped: all parameters, then all gradients, then each kind of state.
 	for i := range n {
 		var state []tensor
 		for s := range states {
@@ -79,6 +80,7 @@ func adam(c *call) []*value {
 		v := state[0].MulScalar(alpha).Add(g.MulScalar(1 - alpha))
 		h := state[1].MulScalar(beta).Add(g.Sqr().MulScalar(1 - beta))
 		t := castTo(count, x.DType())
+		// 1-b^t, which corrects the bias of the first steps.
 		without := func(b float64) tensor { return t.Lit(b).Pow(t).Neg().AddScalar(1) }
 		corrected := rate.Mul(without(beta).Sqrt()).Div(without(alpha))
 		rate = t.Gt(t.Lit(0)).Where(corrected, rate)
@@ -90,6 +92,7 @@ func adam(c *call) []*value {
 // momentum builds Momentum: gradient descent with a standard or Nesterov momentum.
 func momentum(c *call) []*value {
 	alpha, beta := float64(c.must("alpha", AttrFloat).Float), float64(c.must("beta", AttrFloat).Float)
+	// optimized reads this attribute with a default, but the op requires it.
 	c.must("norm_coefficient", AttrFloat)
 	c.must("mode", AttrString)
 	nesterov := c.choice("mode", "standard", "nesterov") == "nesterov"

@@ -60,7 +60,8 @@ func (f *forest) branch(i int, mode string, yes, no int32, nanYes bool) {
 	f.nan[i] = next(nanYes || mode == "BRANCH_NEQ")
 }
 
-// grow makes room for nodes and leaves.
+// grow makes the tables of the forest for a number of inner nodes, leaves and targets. Leaves come after the inner
+// nodes, and each leads to itself. It fails if the forest is too large.
 func (f *forest) grow(nodes, leaves, targets int) {
 	if nodes+leaves > maxTreeNodes || targets < 1 || leaves*targets > maxLeafSums {
 		f.fail("it has %d nodes, %d leaves and %d targets: that is too much work", nodes, leaves, targets)
@@ -78,7 +79,7 @@ func (f *forest) grow(nodes, leaves, targets int) {
 // depth returns the largest number of steps from a root to a leaf.
 func (f *forest) depth() int {
 	inner := len(f.feature) - f.leaves
-	level := f.roots
+	level := f.roots // distinct nodes at this depth
 	seen := 0
 	for depth := 0; ; depth++ {
 		var next []int32
@@ -129,7 +130,7 @@ func (f *forest) leafOf(x tensor) tensor {
 	below, equal, above, nan := f.places(f.below), f.places(f.equal), f.places(f.above), f.places(f.nan)
 	rows, trees := x.Dim(0), len(f.roots)
 	at := f.places(f.roots).Unsqueeze(0).Broadcast(rows, trees)
-	down := func(at tensor) tensor {
+	down := func(at tensor) tensor { // one step for each row and tree; a leaf stays
 		flat := at.Reshape(-1)
 		of := func(table tensor) tensor { return table.IndexSelect(0, flat).Reshape(rows, trees) }
 		v, s := x.Gather(1, of(feature)), of(split)
@@ -322,10 +323,11 @@ func treeClassifier(c *call) []*value {
 		for k := range used {
 			of = k
 		}
-		s := y.Slice(1, of, of+1)
+		s := y.Slice(1, of, of+1) // the score of the class with weights
 		if len(base) > 0 {
 			s = s.AddScalar(base[len(base)-1])
 		}
+		// Positive weights are probabilities.
 		limit := 0.0
 		if positive {
 			limit = 0.5

@@ -67,7 +67,9 @@ func (c *call) unsignedRule() (unsignedRule, bool) {
 	return rule, c.node.Domain == "" && (ok || slices.Contains(wrappingOps, c.node.Op))
 }
 
-// forUnsigned returns build for inputs and results of which some are uint64.
+// forUnsigned returns the function that builds a node, given build for signed integers. If an input or a result is
+// uint64, which vkc has in i64, it may be a function of the op's own, or build with flipped signs: then the order of
+// i64 is the order of uint64. It fails for other ops.
 func (c *call) forUnsigned(build func(c *call) []*value) func(c *call) []*value {
 	first := slices.IndexFunc(c.in, isUnsigned)
 	toUnsigned := c.node.Op == "Cast" && dataTypes[c.inspector().typeAttr("to", 0)].unsigned
@@ -111,7 +113,8 @@ func markLike(values, of []*value) {
 	}
 }
 
-// markUnsigned sets which results are uint64.
+// markUnsigned marks the results that are uint64, by the inputs and the op. Most ops have uint64 results if one of the
+// first two inputs is uint64.
 func (c *call) markUnsigned(results []*value) {
 	marked := slices.ContainsFunc(c.in[:min(2, len(c.in))], isUnsigned)
 	switch c.node.Op {

@@ -51,6 +51,7 @@ func (im *importer) asTensor(v *value) frontend.Tensor {
 	switch {
 	case v.isList:
 		im.fail("%q is a sequence: want a tensor", v.name)
+	// It is in this graph already, or in one around this body.
 	case !v.tensor.IsZero() && im.b.Sees(v.tensor):
 	case v.isDims:
 		v.tensor = im.dimsTensor(v)
@@ -118,7 +119,8 @@ func (im *importer) longDims(v *value) frontend.Tensor {
 	return parts[0].Concat(0, parts[1:]...)
 }
 
-// dimsOf returns the integers of a value, which may depend on symbols. ok is false if the value has another form.
+// dimsOf returns the integers of a value, which may depend on symbols, and whether it is a scalar. ok is false if the
+// value is no short list of integers that are known when the graph is built.
 func dimsOf(v *value) (s ir.Shape, scalar, ok bool) {
 	if v.isDims {
 		return v.dims, v.scalar, true

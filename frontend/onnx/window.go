@@ -49,8 +49,8 @@ func (c *call) window(x ir.Shape, kernel []int) window {
 	return w
 }
 
-// windowOf is like window, for a tensor. If padding depends on a symbol, it pads the tensor in a run, by elements of a
-// value, and the window has no padding along that axis.
+// windowOf returns the window that the node's attributes describe for tensor x. If padding depends on a symbol, it pads
+// the tensor in a run, by elements of value pad, and the window has no padding along that axis.
 func (c *call) windowOf(x tensor, kernel []int, pad float64) (tensor, window) {
 	mode, s := c.autoPad(), slices.Clone(x.Shape())
 	stride, dilation := c.perAxis("strides", len(kernel), 1), c.perAxis("dilations", len(kernel), 1)
@@ -196,7 +196,7 @@ func convTranspose(c *call) tensor {
 		low, high = make([]int, n), make([]int, n)
 	}
 	if len(shape) > n {
-		shape = shape[len(shape)-n:]
+		shape = shape[len(shape)-n:] // without batch and channels
 	}
 	if len(shape) == n || mode == "SAME_UPPER" || mode == "SAME_LOWER" {
 		for i := range n {
@@ -209,10 +209,12 @@ func convTranspose(c *call) tensor {
 				to = shape[i]
 			}
 			total := stride[i]*(in.Static()-1) + extra[i] + (kernel[i]-1)*dilation[i] + 1 - to
+			// The result would be too small: more output_padding makes it larger.
 			if total < 0 {
 				extra[i], total = extra[i]-total, 0
 			}
 			low[i], high[i] = total/2, total-total/2
+			// An odd element of padding is at the beginning here.
 			if mode != "SAME_UPPER" && len(shape) == n || mode == "SAME_LOWER" {
 				low[i], high[i] = high[i], low[i]
 			}
@@ -294,8 +296,9 @@ func volume(list []int) int {
 	return n
 }
 
-// lpPool is a root of a sum of powers. It computes the sum as a mean times the number of elements per window. The mean
-// only counts elements and padding, so lpPool first pads with zeros up to the end of the last window.
+// lpPool builds LpPool: the p-th root of the sum of p-th powers in each window. It computes the sum as a mean times the
+// number of elements of a window. The mean counts only elements and padding, so lpPool first pads with zeros up to the
+// end of the last window.
 func lpPool(c *call) tensor {
 	x, w, _ := c.pool(c.x(0), 0)
 	ceil, rank := c.flag("ceil_mode", false), x.Rank()

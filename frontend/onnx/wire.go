@@ -33,7 +33,8 @@ type field struct {
 	typ   protowire.Type
 }
 
-// fields calls visit for each field of a message that begins at pos.
+// fields calls visit for each field of a protobuf message. b is the message, and pos is its position in the file, for
+// errors.
 func (r *reader) fields(b []byte, pos int64, visit func(f field) error) error {
 	if r.messages++; r.messages > maxMessages {
 		return r.src.Errorf(pos, "more than %d messages: a model never has as many", maxMessages)
@@ -62,6 +63,7 @@ func (r *reader) fields(b []byte, pos int64, visit func(f field) error) error {
 		if m < 0 {
 			return r.src.Errorf(pos, "field %d: %v", num, protowire.ParseError(m))
 		}
+		// The position of the contents, after the tag and the length.
 		f.pos = pos + int64(n+m-len(f.bytes))
 		if err := visit(f); err != nil {
 			return err
@@ -94,7 +96,7 @@ func (r *reader) int(f field, to *int64) error {
 	return r.want(f, protowire.VarintType)
 }
 
-// ints appends the integers of a field, which has one or, packed, several.
+// ints appends the integers of a field: one, or several if the field is packed.
 func (r *reader) ints(f field, to *[]int64) error {
 	if f.typ != protowire.BytesType {
 		*to = append(*to, int64(f.value))
@@ -188,7 +190,7 @@ func single[T any](r *reader, f field, to *T, read func([]byte, int64) (T, error
 	return err
 }
 
-// model parses a ModelProto, the content of a file.
+// model parses a ModelProto, the content of a file. The numbers of fields here and below are those of onnx.proto.
 func (r *reader) model(b []byte) (*Model, error) {
 	m := &Model{Opsets: map[string]int64{}}
 	err := r.fields(b, 0, func(f field) error {

@@ -119,8 +119,8 @@ func taken(take, next, last frontend.Tensor) frontend.Tensor {
 	return take.Where(next, last)
 }
 
-// StepsTaken is like Steps, but counts only runs in which take, a bool scalar, is true. In other runs it returns the
-// number of the next step.
+// StepsTaken returns the number of the next step, from 1, and counts it in a state only in runs in which take, a bool
+// scalar, is true. Steps counts every run.
 func StepsTaken(b *frontend.Builder, name string, take frontend.Tensor) frontend.Tensor {
 	count := b.State(name, ir.I32)
 	next := count.AddScalar(1)

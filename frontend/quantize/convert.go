@@ -130,7 +130,8 @@ func (c *converter) placeColumns(first int64) {
 	c.x, c.y = c.y, c.x
 }
 
-// pack encodes c.x into c.packed. first is the index of its first element in the tensor.
+// pack encodes c.x into c.packed, with importance weights if the plan says so. first is the index of c.x's first
+// element in the tensor.
 func (c *converter) pack(first int64) error {
 	if !c.To.IsBlock() {
 		return fromFloats(c.packed, c.To, c.x)
@@ -138,7 +139,7 @@ func (c *converter) pack(first int64) error {
 	opt := &quant.Options{Workers: c.options.Workers}
 	if c.Weighted {
 		columns := int64(c.columns())
-		matrix := 0
+		matrix := 0 // of the stack, whose matrices have their own weights
 		if len(c.Dims) > 2 {
 			matrix = int(first / (columns * int64(c.Dims[len(c.Dims)-2])))
 		}
@@ -151,7 +152,8 @@ func (c *converter) pack(first int64) error {
 	return quant.Quantize(c.packed, c.To, c.x, opt)
 }
 
-// locate changes the index of a refused value, in an error about a chunk, to the index in the tensor.
+// locate replaces an error about a value of a chunk by one with the value's place in the tensor. first is the index of
+// the chunk's first element. Other errors stay.
 func (c *converter) locate(err error, first int64) error {
 	var bad *quant.ValueError
 	if !errors.As(err, &bad) {

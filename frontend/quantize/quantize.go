@@ -100,7 +100,8 @@ type Plan struct {
 	options Options
 }
 
-// New plans the type of each tensor of src. It reads no elements.
+// New plans the type of each tensor of src. It reads no elements. It returns an error for options that contradict the
+// model, such as a pattern that matches no tensor.
 func New(src *Source, opt Options) (*Plan, error) {
 	if opt.Recipe != nil {
 		opt.Type = opt.Recipe.Base

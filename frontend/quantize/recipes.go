@@ -320,7 +320,7 @@ func sites(src *Source, weighted bool) map[string]*site {
 	}
 	for _, s := range all {
 		if s.role == value {
-			s.layers = counts[value]
+			s.layers = counts[value] // not every layer has values of its own
 		}
 	}
 	return all

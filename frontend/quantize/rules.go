@@ -56,7 +56,8 @@ func newChooser(src *Source, opt Options) *chooser {
 	return c
 }
 
-// want returns the type for a tensor before its shape is considered, and whether a rule names the tensor.
+// want returns the type for a tensor before its shape is considered: the first rule's that matches, or the type by the
+// recipe or the options. named reports whether a rule matches.
 func (c *chooser) want(info tensorInfo) (to ir.DType, named bool) {
 	to = c.options.Type
 	if s := c.sites[info.name]; s != nil {
@@ -73,7 +74,8 @@ func (c *chooser) want(info tensorInfo) (to ir.DType, named bool) {
 	return to, named
 }
 
-// choose returns the plan of a tensor.
+// choose returns the plan of a tensor. It returns an error if the tensor would be quantized a second time without
+// Options.Requantize.
 func (c *chooser) choose(info tensorInfo) (Tensor, error) {
 	t := Tensor{Name: info.name, Dims: info.dims, From: info.dtype, BytesIn: info.bytes}
 	want, named := c.want(info)

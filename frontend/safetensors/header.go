@@ -174,7 +174,7 @@ func (p *parser) metadata(h *header) error {
 	})
 }
 
-// entry reads {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}.
+// entry reads the entry of a tensor: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}.
 func (p *parser) entry(name string) (entry, error) {
 	what := fmt.Sprintf("tensor %q", name)
 	e := entry{name: name, pos: lengthBytes + p.dec.InputOffset()}

@@ -67,7 +67,7 @@ func Open(path string) (*File, error) {
 	return OpenPart(path)
 }
 
-// OpenPart is like Open, for files that may be one part of a model.
+// OpenPart opens a file that may be one part of a model. Open refuses such a file.
 func OpenPart(path string) (*File, error) {
 	m, err := mmap.Open(path)
 	if err != nil {

@@ -32,8 +32,8 @@ func WriteFile(path string, metadata map[string]string, tensors []Named) error {
 	})
 }
 
-// Write writes a safetensors file. It writes tensors with larger elements first, and otherwise keeps the given order.
-// metadata may be nil.
+// Write writes a safetensors file. It writes tensors with larger elements first, so that each is aligned, and otherwise
+// keeps the given order. metadata may be nil.
 func Write(w io.Writer, metadata map[string]string, tensors []Named) error {
 	ordered := slices.Clone(tensors)
 	slices.SortStableFunc(ordered, func(a, b Named) int {

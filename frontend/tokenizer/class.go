@@ -32,7 +32,8 @@ var ascii = func() (table [utf8.RuneSelf]class) {
 	return table
 }()
 
-// classify returns the classes of a character.
+// classify returns the class of a character: its general category and, with the flag han, its script. It returns 0 for
+// other characters, such as control characters.
 func classify(r rune) class {
 	switch {
 	case unicode.IsLower(r):

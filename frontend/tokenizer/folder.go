@@ -52,7 +52,7 @@ func (f Folder) Metadata() (kvs []gguf.KV, err error) {
 			*file.to = decodeJSON[map[string]json.RawMessage](name, file.data)
 		}
 	}
-	if f.Tokenizer == nil && f.World != nil {
+	if f.Tokenizer == nil && f.World != nil { // RWKV's vocabulary is a text file
 		r.writeWorld()
 	} else if err := r.readPipeline(); err != nil {
 		return nil, fmt.Errorf("tokenizer.json: %w", err)
@@ -188,6 +188,7 @@ func (r *folderReader) vocabularySize() (size int) {
 		size = max(size, int(id)+1)
 	}
 	bailout.Unless(size > 0, "tokenizer.json has no tokens")
+	// A hostile file must not make vkc allocate names for unused ids.
 	bailout.Unless(size <= 2*len(r.ids)+maxUnused, "the largest id is %d, for %d tokens", size-1, len(r.ids))
 	for _, model := range []map[string]json.RawMessage{r.model, inner(r.model, "text_config")} {
 		if raw := model["vocab_size"]; !isNull(raw) {
@@ -261,7 +262,8 @@ func (r *folderReader) writeMerges(model string, size int) {
 	}
 }
 
-// writeRoles writes the tokens with a role, and which of them are added to a text.
+// writeRoles writes the tokens that have a role, such as the end of a text, and says which of these tokens are added to
+// a text. If the rules in tokenizer.json add others, r.whole becomes false.
 func (r *folderReader) writeRoles() {
 	found := map[string]int32{}
 	for role, key := range map[string]string{"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator",
@@ -279,6 +281,7 @@ func (r *folderReader) writeRoles() {
 			found["bos"] = id
 		}
 	}
+	// The list of ends fills the roles that have no token yet.
 	for _, key := range []string{"eos", "eot", "eom"} {
 		if _, ok := found[key]; !ok && len(ends) > 0 {
 			found[key] = ends[0]
@@ -401,14 +404,15 @@ func (r *folderReader) writeSampling() {
 	}
 }
 
-// spelling returns how GGML's keys spell the tokenizer: the values of tokenizer.ggml.model and, for byte-level
-// vocabularies, tokenizer.ggml.pre. whole reports whether they say all of it.
+// spelling returns the values of GGML's keys for the tokenizer: tokenizer.ggml.model and, for byte-level vocabularies,
+// tokenizer.ggml.pre. whole reports whether these two describe the tokenizer completely.
 func (r *folderReader) spelling() (model, pre string, whole bool) {
 	switch v := r.vocabulary; v.kind {
 	case "BPE":
 		if !strings.Contains(string(r.document.PreTokenizer)+string(r.document.Decoder), "ByteLevel") {
 			return "llama", "", false
 		}
+		// Several kinds may have the same patterns, and differ in ignore_merges.
 		for _, kind := range strings.Fields(kindsByPatterns[strings.Join(r.patterns(), "\n")]) {
 			if byName[kind].whole == v.IgnoreMerges {
 				return "gpt2", kind, r.isPlain(byName[kind])
@@ -462,7 +466,8 @@ func (r *folderReader) patterns() []string {
 	return list
 }
 
-// patternsOf is patterns for a part of a pre-tokenizer.
+// patternsOf returns the patterns by which a pre-tokenizer, or a part of one, splits a text one after another. ok is
+// false if it does anything else.
 func patternsOf(raw json.RawMessage) (list []string, ok bool) {
 	c := decodeJSON[struct {
 		Type          string
@@ -474,6 +479,7 @@ func patternsOf(raw json.RawMessage) (list []string, ok bool) {
 		Words         *bool `json:"use_regex"`
 		Each          bool  `json:"individual_digits"`
 	}]("pre_tokenizer", raw)
+	// The matches and the text between them become words.
 	isolated := c.Behavior == "Isolated" && !c.Invert || c.Behavior == "Removed" && c.Invert
 	switch {
 	case c.Type == "Sequence":
@@ -497,7 +503,7 @@ func patternsOf(raw json.RawMessage) (list []string, ok bool) {
 	return nil, false
 }
 
-// isPlain reports whether a byte-level tokenizer does what GGML's keys can say, with words of a kind.
+// isPlain reports whether GGML's keys can describe a byte-level tokenizer completely. k is the kind with its patterns.
 func (r *folderReader) isPlain(k kind) bool {
 	d, v := r.document, r.vocabulary
 	type sequence struct {

@@ -25,7 +25,8 @@ var infillNames = [][5]string{
 // Infill returns the tokens for fill-in-the-middle, if the vocabulary has them.
 func (t *Tokenizer) Infill() (marks Infill, ok bool) { return t.infill, t.infill.Prefix != none }
 
-// readInfill fills t.infill, by the metadata, and without these by the names of tokens.
+// readInfill sets t.infill, the tokens for fill-in-the-middle, from the metadata, and otherwise from tokens with usual
+// names. Without prefix, suffix and middle, it sets none.
 func (t *Tokenizer) readInfill(v *vocabulary) {
 	var found [5]int32
 	for i, keys := range infillKeys {

@@ -114,7 +114,7 @@ func (d *document) pipeline() (p *pipeline, v *jsonModel, err error) {
 		bailout.Unless(t.ID >= 0 && t.ID < maxTokens, "added token %q has the id %d: want 0 to %d", t.Content, t.ID,
 			maxTokens-1)
 		p.added[t.ID] = t
-		if t.inner() {
+		if t.inner() { // it is found in the normalized text
 			inner[p.normalized(t.Content)] = t.ID
 		}
 	}
@@ -147,6 +147,7 @@ func (p *pipeline) encode(out []int32, text string, begins bool) []int32 {
 			i++
 			continue
 		}
+		// A token may take the white space around it.
 		start, end := p.added[id].extent(text, from, i, i+n)
 		out = p.encodeWords(out, text[from:start], begins && from == 0)
 		out = append(out, id)
@@ -239,7 +240,7 @@ func (t *Tokenizer) readJSON(v *vocabulary) error {
 	return nil
 }
 
-// check compares the ids of the document with the tokens of the file.
+// check returns an error if an id of the document is not in the file's list of tokens.
 func (p *pipeline) check(v *vocabulary, m *jsonModel) error {
 	last := int32(none)
 	for _, id := range m.ids {
@@ -258,7 +259,8 @@ func (p *pipeline) check(v *vocabulary, m *jsonModel) error {
 // inText stands before a token to keep decoders from treating the token as the first of a text.
 const inText = "\x00"
 
-// pieces returns the bytes of each token, as they are within a text.
+// pieces returns the bytes of each token within a text. Some decoders treat the first token of a text differently, so
+// each is decoded after a token of text.
 func (p *pipeline) pieces(names []string, types []tokenType) []string {
 	list := make([]string, len(names))
 	for id, name := range names {
@@ -301,7 +303,7 @@ func frameOf(raw json.RawMessage) (before, after []int32, err error) {
 	return before, after, nil
 }
 
-// readFrame reads a post-processor.
+// readFrame reads a post-processor, and returns the tokens that it adds before and after a text.
 func readFrame(raw json.RawMessage, depth int) (before, after []int32) {
 	checkNesting("post-processor", depth)
 	switch kind := decodeJSON[typed]("post_processor", raw).Type; kind {
@@ -377,7 +379,8 @@ func (c template) ids(name string) []int32 {
 	return t.IDs
 }
 
-// readTemplate reads a post-processor that lists the tokens around a text.
+// readTemplate reads the template of a post-processor, and returns the special tokens that it lists before and after
+// the text.
 func readTemplate(raw json.RawMessage) (before, after []int32) {
 	c, text := decodeJSON[template]("TemplateProcessing", raw), false
 	for _, part := range c.Single {

@@ -97,7 +97,7 @@ func (m *jsonModel) readScores(raw json.RawMessage) {
 	}
 }
 
-// readMerges reads merges: texts of two parts with a space between, or pairs.
+// readMerges reads merges. Each is a text of two parts with a space between, or in newer files a pair.
 func (m *jsonModel) readMerges(raw json.RawMessage) {
 	var texts []string
 	if json.Unmarshal(raw, &texts) == nil {
@@ -174,7 +174,8 @@ func (m *jsonModel) fallback() *[256]int32 {
 	return &list
 }
 
-// spelled appends the tokens of the bytes of a character. It reports whether all have one.
+// spelled appends the tokens of the bytes of a character to out, and returns true. If a byte has no token, or if bytes
+// is nil, it returns out unchanged, and false.
 func spelled(bytes *[256]int32, out []int32, char string) ([]int32, bool) {
 	if bytes == nil {
 		return out, false
@@ -210,6 +211,7 @@ func (m *jsonModel) bpe() wordModel {
 	prefix := text(m.Prefix)
 	pairs := newPairs(len(m.merges))
 	for i, merge := range m.merges {
+		// The prefix of a word's later parts disappears when the parts are joined.
 		joined := merge[0] + strings.TrimPrefix(merge[1], prefix)
 		var ids [3]int32
 		for j, name := range []string{merge[0], merge[1], joined} {
@@ -217,6 +219,7 @@ func (m *jsonModel) bpe() wordModel {
 			bailout.Unless(ok, "merge %d is %q, but %q is not a token", i, merge, name)
 			ids[j] = id
 		}
+		// Text never becomes a special token.
 		if _, ok := m.text[joined]; !ok {
 			continue
 		}
@@ -310,7 +313,7 @@ func (t *jsonWordPiece) word(out []int32, word string) []int32 {
 		if n == 0 {
 			return t.appendUnknown(out[:begin])
 		}
-		out, word, tokens = append(out, id), word[n:], &t.later
+		out, word, tokens = append(out, id), word[n:], &t.later // further tokens have the prefix
 	}
 	return out
 }
@@ -332,6 +335,7 @@ func (m *jsonModel) unigram() wordModel {
 		t.unknown = 0
 	}
 	t.unknown -= unknownPenalty
+	// Bytes are used only if all of them have tokens.
 	if t.bytes != nil {
 		for _, id := range t.bytes {
 			if id == none {

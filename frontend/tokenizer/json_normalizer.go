@@ -84,7 +84,8 @@ func lowercase(text string) string {
 	return mapped(text, unicode.ToLower)
 }
 
-// mapped is strings.Map, which leaves invalid bytes alone.
+// mapped replaces each character r of a text by f(r), or drops it if that is negative, like strings.Map. Unlike
+// strings.Map, it keeps bytes that are not UTF-8.
 func mapped(text string, f func(r rune) rune) string {
 	if utf8.ValidString(text) {
 		return strings.Map(f, text)
@@ -165,6 +166,7 @@ func readBertNormalizer(raw json.RawMessage) normalizer {
 		if c.Chinese {
 			text = spaced(text, ideograph)
 		}
+		// Strip_accents follows lowercase unless it is given.
 		if c.Strip == nil && c.Lower || c.Strip != nil && *c.Strip {
 			text = without(norm.NFD.String(text), func(r rune) bool { return unicode.Is(unicode.Mn, r) })
 		}
@@ -175,7 +177,7 @@ func readBertNormalizer(raw json.RawMessage) normalizer {
 	}
 }
 
-// spaced puts spaces around characters.
+// spaced puts a space before and after each character for which in is true.
 func spaced(text string, in func(r rune) bool) string {
 	if strings.IndexFunc(text, in) < 0 {
 		return text
@@ -193,7 +195,7 @@ func spaced(text string, in func(r rune) bool) string {
 	return b.String()
 }
 
-// readPrecompiled reads a compiled character map of SentencePiece.
+// readPrecompiled reads a normalizer by a compiled character map of SentencePiece. An empty map changes nothing.
 func readPrecompiled(raw json.RawMessage) normalizer {
 	c := decodeJSON[struct {
 		Map string `json:"precompiled_charsmap"`

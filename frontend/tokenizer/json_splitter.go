@@ -92,7 +92,7 @@ func readSplitter(raw json.RawMessage, depth int) splitter {
 	}
 }
 
-// inSequence returns the splitter that splits the parts of each splitter by the next.
+// inSequence returns the splitter that applies all splitters one after another, each to the parts of the one before.
 func inSequence(all []splitter) splitter {
 	return func(out []piece, p piece) []piece {
 		parts := []piece{p}
@@ -183,7 +183,8 @@ func (how behavior) joins(last, next bool) bool {
 	return false
 }
 
-// splitChars is like splitAt, for delimiters of one character.
+// splitChars returns the splitter at characters for which in is true, each a delimiter of its own. how says what
+// becomes of the delimiters, as in splitAt.
 func splitChars(how behavior, in func(r rune) bool) splitter {
 	return splitAt(how, func(text string, each func(string, bool)) {
 		from := 0
@@ -245,7 +246,8 @@ func byteLevel(prefix, words bool) splitter {
 	}
 }
 
-// readMetaspace reads the pre-tokenizer of SentencePiece's vocabularies.
+// readMetaspace reads the pre-tokenizer of SentencePiece's vocabularies, which writes spaces as the replacement (a
+// blank), adds one before the text, and splits before each.
 func readMetaspace(raw json.RawMessage) splitter {
 	c := decodeJSON[struct {
 		Replacement string
@@ -283,7 +285,7 @@ func splitScripts(out []piece, p piece) []piece {
 	from, last, any := -1, "", false
 	for i, r := range p.text {
 		script := scriptOf(r)
-		if script == "" {
+		if script == "" { // it belongs to the script before it
 			continue
 		}
 		if !any || script != last {
@@ -313,7 +315,7 @@ func scriptOf(r rune) string {
 			return name
 		}
 	}
-	return "Common"
+	return "Common" // characters of no script
 }
 
 // fixedLength splits a text into parts of n characters.

@@ -104,8 +104,8 @@ func until(match matcher) cutter {
 	}
 }
 
-// from returns the same cutter as until, but a faster one: every match must begin with the string begin. The cutter
-// searches for begin and tries only these positions.
+// from returns a cutter with the same results as until(match), but faster. Every match must begin with the string
+// begin, so the cutter searches for it and tries only these positions.
 func from(begin string, match matcher) cutter {
 	return func(text string) int {
 		if strings.HasPrefix(text, begin) {
@@ -126,7 +126,7 @@ func from(begin string, match matcher) cutter {
 	}
 }
 
-// gpt2 is the cutter for the pattern
+// gpt2 is the cutter for the following pattern. It returns the length of the first match, in bytes.
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 func gpt2(text string) int {
@@ -182,7 +182,8 @@ func suffix(text string, how folding) int {
 	return 0
 }
 
-// spaces matches \s+(?!\S)|\s+: white space, but without its last character if other text follows.
+// spaces returns the length of a match of \s+(?!\S)|\s+: white space, but without its last character if other text
+// follows.
 func spaces(text string) int {
 	end, last := 0, 0
 	for end < len(text) {
@@ -198,7 +199,7 @@ func spaces(text string) int {
 	return end
 }
 
-// lineEnds matches \s*[\r\n]+: white space up to and including its last line end.
+// lineEnds returns the length of a match of \s*[\r\n]+: white space up to and including its last line end.
 func lineEnds(text string) int {
 	end := 0
 	for i := 0; i < len(text); {
@@ -236,8 +237,9 @@ func cl100k(digits int, letters class, lines bool) cutter {
 	}
 }
 
-// unsuffixed returns the cutter of cl100k without the suffixes. digits, letters and lines have the same meaning. white
-// is the cutter for white space, the pattern's second line.
+// unsuffixed returns the cutter of cl100k without the suffixes such as 's. digits is the largest number of digits of a
+// word, letters the class of letters, and lines says that signs take the line ends after them. white is the cutter for
+// white space, the pattern's second line.
 func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 	return func(text string) int {
 		c, n := next(text)
@@ -285,7 +287,7 @@ type o200k struct {
 	han      bool
 }
 
-// cut is the cutter.
+// cut is the cutter: it returns the length of the first word of a text.
 func (p o200k) cut(text string) int {
 	c, n := next(text)
 	if p.han && c&han != 0 {
@@ -306,7 +308,7 @@ func (p o200k) cut(text string) int {
 // word returns the length of a word at the beginning of text, without its suffix: the first two lines of the pattern. c
 // and n are the class and length of the first character.
 func (p o200k) word(text string, c class, n int) int {
-	prefixed := c&(letter|number|newline) == 0
+	prefixed := c&(letter|number|newline) == 0 // the first character may be a sign or space before the word
 	var rest string
 	if prefixed {
 		rest = text[n:]
@@ -384,6 +386,7 @@ func deepseek3(text string) int {
 // signedWord matches [!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 func signedWord(text string) int {
 	c, n := next(text)
+	// The first alternative: an ASCII sign and ASCII letters.
 	if n == 1 && c&(punct|sign) != 0 && text[0] < utf8.RuneSelf {
 		if m := asciiLetters(text[1:]); m > 0 {
 			return 1 + m
@@ -491,7 +494,7 @@ func lines(text string) int {
 	return len(text)
 }
 
-// after matches \s?[...]+, where the class stands for the dots.
+// after returns a matcher of \s?[...]+, with the characters of a class in the brackets.
 func after(of class) matcher {
 	return func(text string) int {
 		c, n := next(text)

@@ -12,7 +12,8 @@ type lineBPE struct {
 	whole  map[string]int32 // tokens of line feeds
 }
 
-// newLineBPE returns the tokenization by the vocabulary's list of merges.
+// newLineBPE returns the model that merges each line by the vocabulary's list of merges. Tokens that consist of line
+// feeds are found whole.
 func newLineBPE(v *vocabulary) (model, error) {
 	all := v.mergeable()
 	pairs, err := v.mergePairs(all)
@@ -51,7 +52,8 @@ func (t *lineBPE) encode(out []int32, text string, _ bool) []int32 {
 	return out
 }
 
-// characters returns a merger.index: the symbols are characters, or bytes that are not UTF-8.
+// characters returns a merger.index, which makes the first symbols of a word: its characters, or single bytes where the
+// word is not UTF-8. A character without a token has the id none.
 func characters(tokens map[string]int32) func(m *merging, word string) {
 	return func(m *merging, word string) {
 		for i := 0; i < len(word); {

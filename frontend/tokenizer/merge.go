@@ -63,6 +63,7 @@ func (g *merger) put(m *merging) {
 // word appends the tokens of a word, from the cache if possible.
 func (g *merger) word(out []int32, word string, m *merging) []int32 {
 	if len(word) > maxWord {
+		// The time of a merge grows with the length, so a long word is cut.
 		return g.word(g.word(out, word[:maxWord], m), word[maxWord:], m)
 	}
 	out, ok := m.words.get(out, word)
@@ -122,7 +123,7 @@ func (g *merger) propose(m *merging, word string, at int32) {
 	}
 }
 
-// push adds a candidate to the heap.
+// push adds a candidate to the heap, a binary heap in a slice with the best candidate first.
 func (m *merging) push(c candidate) {
 	m.heap = append(m.heap, c)
 	i := len(m.heap) - 1

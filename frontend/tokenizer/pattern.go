@@ -57,7 +57,7 @@ const (
 	maxNesting = 64      // of groups
 )
 
-// compilePattern parses a pattern.
+// compilePattern parses a regular expression and compiles it. It returns an error if it is too long.
 func compilePattern(source string) (*pattern, error) {
 	if len(source) > maxPattern {
 		return nil, fmt.Errorf("a pattern has %d bytes: want at most %d", len(source), maxPattern)
@@ -91,7 +91,7 @@ func (p *pattern) slot() int {
 
 // compile appends the instructions of a node.
 func (p *pattern) compile(n *node) {
-	if len(p.code) > maxCode {
+	if len(p.code) > maxCode { // compilePattern reports it
 		return
 	}
 	switch n.kind {
@@ -241,14 +241,15 @@ func (m *matching) find(from int) (start, end int, ok bool) {
 	}
 }
 
-// run matches the instructions from pc on at a position, and returns where the match ends. look means that they belong
-// to an opLook. Then only the success counts, and not the end.
+// run matches the instructions from pc on at position at, and returns the end of the match. It goes back to the latest
+// branch after a failure. It notes states that have failed, so that none is tried twice and the time is linear in the
+// text. look means that the instructions belong to an opLook, of which only the success counts.
 func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 	base, trail := len(m.stack), len(m.trail)
 	size := len(m.text) + 1
 	for {
 		in := &m.p.code[pc]
-		bit, failed := in.slot*size+at, false
+		bit, failed := in.slot*size+at, false // the bit of the state (slot, position) in wins and fails
 		switch in.op {
 		case opMatch:
 			m.succeed(base, trail, look)
@@ -261,6 +262,7 @@ func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 		case opJump:
 			pc = in.x
 		case opSplit, opStar:
+			// In a look, the way to the end does not matter, so an earlier success is enough.
 			if look && has(m.wins, bit) {
 				m.succeed(base, trail, look)
 				return at, true
@@ -390,8 +392,9 @@ func (m *matching) back(base, trail int) (pc, at int, ok bool) {
 	return 0, 0, false
 }
 
-// succeed ends an attempt that has matched, so its states have not failed. If they belong to an opLook (look), it also
-// remembers that they have matched.
+// succeed ends an attempt that has matched. base and trail are the sizes of the stack and of the trail at its
+// beginning. The states on the trail have not failed, so their bits are removed. In an opLook (look) they have also
+// won.
 func (m *matching) succeed(base, trail int, look bool) {
 	size := len(m.text) + 1
 	for _, bit := range m.trail[trail:] {
@@ -401,6 +404,7 @@ func (m *matching) succeed(base, trail int, look bool) {
 		}
 	}
 	if look {
+		// An opStar has won at all positions between its branch's ends.
 		for _, b := range m.stack[base:] {
 			if in := &m.p.code[b.pc]; b.low >= 0 && in.op == opStar {
 				for i := b.low; i <= b.at; i++ {
@@ -435,7 +439,8 @@ func newCharSet(in func(r rune) bool) *charSet {
 	return s
 }
 
-// has reports whether a character is in the set.
+// has reports whether a character is in the set. It keeps bits for ASCII, and for each page of other characters from
+// its first use on.
 func (s *charSet) has(r rune) bool {
 	if r < utf8.RuneSelf {
 		return s.ascii[r/64]>>(r%64)&1 != 0
@@ -443,6 +448,7 @@ func (s *charSet) has(r rune) bool {
 	pages := s.pages.Load()
 	if pages == nil {
 		pages = &charPages{}
+		// Another goroutine may have stored pages first.
 		if !s.pages.CompareAndSwap(nil, pages) {
 			pages = s.pages.Load()
 		}

@@ -68,7 +68,7 @@ func (p *patternParser) take(s string) bool {
 func (p *patternParser) choice() *node {
 	p.nesting++
 	bailout.Unless(p.nesting <= maxNesting, "its groups are nested deeper than %d", maxNesting)
-	fold, all := p.fold, p.all
+	fold, all := p.fold, p.all // options such as (?i) end with the group
 	n := &node{kind: nodeChoice, subs: []*node{p.sequence()}}
 	for p.take("|") {
 		n.subs = append(n.subs, p.sequence())
@@ -184,7 +184,7 @@ func (p *patternParser) setNode(in func(r rune) bool) *node {
 	return &node{kind: nodeSet, set: newCharSet(in)}
 }
 
-// folded returns the set of characters that are, in some case, in a set.
+// folded returns the set of all characters that are in a set in any case, upper or lower.
 func folded(in func(r rune) bool) func(r rune) bool {
 	return func(r rune) bool {
 		if in(r) {
@@ -366,7 +366,8 @@ func (p *patternParser) escapedRune(r rune) rune {
 	return r
 }
 
-// property parses what follows \p: {L}, {^L}, {Script=Han} or L.
+// property parses the name of a property after \p, such as {L}, {^L} (its complement), {Script=Han} or L, and returns
+// its set.
 func (p *patternParser) property() func(r rune) bool {
 	name := ""
 	if p.take("{") {
@@ -391,7 +392,8 @@ var longNames = map[string]string{"letter": "L", "mark": "M", "number": "N", "pu
 	"modifierletter": "Lm", "otherletter": "Lo", "nonspacingmark": "Mn", "spacingmark": "Mc", "decimalnumber": "Nd",
 	"letternumber": "Nl", "othernumber": "No", "digit": "Nd", "punct": "P", "control": "Cc", "cntrl": "Cc"}
 
-// propertyOf returns the set of a property: a general category, a script, or a class of POSIX. It is nil for others.
+// propertyOf returns the set of characters with a property: a general category, a script, or a class of POSIX. It
+// returns nil for an unknown name. Case, spaces and underscores in names do not matter.
 func propertyOf(name string) func(r rune) bool {
 	key := strings.ToLower(strings.NewReplacer("_", "", " ", "", "-", "").Replace(name))
 	if long, ok := longNames[key]; ok {

@@ -24,7 +24,9 @@ var jais2Words = unsuffixed(3, letter, true, halves)
 // each, so the limit keeps the time linear.
 const maxBlank = 4096
 
-// halves matches \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
+// halves returns the length of a match of the following pattern.
+//
+//	\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
 func halves(text string) int {
 	if n := lineEnds(text[:min(len(text), maxBlank)]); n > 0 {
 		return n

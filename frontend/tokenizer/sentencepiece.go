@@ -14,11 +14,13 @@ type sentencePiece struct {
 	apart   bool // no token has a blank after another character, so words can be merged separately
 }
 
-// newSentencePiece reads the scores, from which the merges follow.
+// newSentencePiece returns the model of SentencePiece's byte-pair encoding. It merges two symbols if their text is a
+// token, the token with the highest score first.
 func newSentencePiece(v *vocabulary) (model, error) {
 	if v.scores == nil {
 		return nil, v.errorf("tokenizer.ggml.scores is missing: want a score for each token")
 	}
+	// apart: no token has a blank after another character, so no merge crosses a blank.
 	longest, apart := 0, true
 	for name := range v.text {
 		longest = max(longest, len(name))

@@ -21,8 +21,9 @@ func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
 	return t.EncodeAround([][]chat.Piece{pieces})[0]
 }
 
-// EncodeAround is like EncodeChat, for a rendered template in which something else than text, such as a picture, comes
-// between lists of pieces. No word spans two lists.
+// EncodeAround returns the tokens of each list of pieces of a rendered template. Something else than text, such as a
+// picture, comes between the lists, so no word spans two of them. As in EncodeChat, the tokens that begin a text come
+// first.
 func (t *Tokenizer) EncodeAround(lists [][]chat.Piece) (all [][]int32) {
 	for i, pieces := range lists {
 		text, parts := joined(pieces)
@@ -31,6 +32,7 @@ func (t *Tokenizer) EncodeAround(lists [][]chat.Piece) (all [][]int32) {
 			continue
 		}
 		out := t.encode(slices.Clone(t.before), text, parts, true)
+		// A template may begin with the token that begins a text: it counts once.
 		if n := len(t.before); n > 0 && len(out) > n && out[n] == t.before[n-1] {
 			out = slices.Delete(out, n, n+1)
 		}
@@ -39,7 +41,8 @@ func (t *Tokenizer) EncodeAround(lists [][]chat.Piece) (all [][]int32) {
 	return all
 }
 
-// joined returns the text of pieces, and its parts.
+// joined returns the text of pieces. It also returns the end of each part of the text, and whether special tokens may
+// be in it: in pieces of users they may not.
 func joined(pieces []chat.Piece) (string, []part) {
 	var text strings.Builder
 	var parts []part

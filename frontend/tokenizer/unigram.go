@@ -28,7 +28,8 @@ type unigram struct {
 // unknownPenalty is by how much a character without a token scores less than the worst token.
 const unknownPenalty = 10
 
-// newUnigram reads the scores, the character map and the treatment of spaces.
+// newUnigram returns the unigram model of the vocabulary. It reads the scores, the character map and the treatment of
+// spaces.
 func newUnigram(v *vocabulary) (model, error) {
 	if v.scores == nil {
 		return nil, v.errorf("tokenizer.ggml.scores is missing: want a score for each token")
@@ -57,7 +58,7 @@ func newUnigram(v *vocabulary) (model, error) {
 	if math.IsInf(t.unknown, 1) {
 		t.unknown = 0
 	}
-	t.unknown -= unknownPenalty
+	t.unknown -= unknownPenalty // an unknown character is worse than any token
 	t.tokens = newPrefixes(v.text)
 	return t, nil
 }
@@ -139,7 +140,7 @@ func (t *unigram) rounded(score float64) float64 {
 func (t *unigram) normalize(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + len(text)/4)
-	inWord, begun := false, !t.leading
+	inWord, begun := false, !t.leading // begun: the first word needs no further blank
 	for len(text) > 0 {
 		chars, n := t.chars.replace(text)
 		text = text[n:]
@@ -191,7 +192,8 @@ func readCharsmap(f *gguf.File) (m charsmap, err error) {
 	return m, nil
 }
 
-// parseCharsmap reads a compiled character map. key names it in errors.
+// parseCharsmap reads a compiled character map of SentencePiece: the size of a trie in bytes, the trie's nodes, and the
+// replacement texts. key names the map in errors.
 func parseCharsmap(key string, data []byte) (m charsmap, err error) {
 	if len(data) < 4 {
 		return m, fmt.Errorf("%s has %d bytes: want 4 for a length, and so on", key, len(data))

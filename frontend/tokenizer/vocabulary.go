@@ -237,7 +237,7 @@ func (v *vocabulary) ends() map[int32]bool {
 // blank is the character with which SentencePiece's vocabularies write a space.
 const blank = "▁"
 
-// pieces returns the bytes of each token.
+// pieces returns the bytes of each token in a text. Vocabularies spell bytes differently.
 func (v *vocabulary) pieces() []string {
 	list := make([]string, len(v.tokens))
 	for id, name := range v.tokens {

@@ -38,7 +38,7 @@ const (
 // implementation.
 const maxPieceWord = 100
 
-// newWordPiece reads how text is normalized.
+// newWordPiece returns the model WordPiece of the vocabulary, and reads how it normalizes text.
 func newWordPiece(v *vocabulary) (model, error) {
 	if v.special("unknown") == none {
 		return nil, v.errorf("tokenizer.ggml.unknown_token_id is missing: want the token for unknown words")
@@ -49,7 +49,7 @@ func newWordPiece(v *vocabulary) (model, error) {
 		return nil, err
 	}
 	t.strip, _, err = v.flag("normalizer.strip_accents", t.fold)
-	for r := range t.ascii {
+	for r := range t.ascii { // a table for the most frequent characters
 		t.ascii[r] = t.classify(rune(r))
 	}
 	return t, err
@@ -60,6 +60,7 @@ func (t *wordPiece) classify(r rune) charRole {
 	switch {
 	case unicode.IsSpace(r):
 		return charRole{r, between}
+	// Mn: accents.
 	case r == 0, r == unicode.ReplacementChar, unicode.Is(unicode.C, r), t.strip && unicode.Is(unicode.Mn, r):
 		return charRole{r, dropped}
 	}

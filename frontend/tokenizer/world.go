@@ -30,7 +30,8 @@ func newWorld(v *vocabulary) (model, error) {
 	return &world{tokens: newPrefixes(tokens), unk: v.appendUnknown}, nil
 }
 
-// encode implements model.
+// encode implements model. It takes the longest token at each position. A byte without a token becomes the unknown
+// token.
 func (t *world) encode(out []int32, text string, _ bool) []int32 {
 	for text != "" {
 		id, n := t.tokens.longest(text)
@@ -70,7 +71,8 @@ func unescaped(name string) string {
 	return b.String()
 }
 
-// escaped is the inverse of unescaped. Bytes that are no printable ASCII characters are escaped.
+// escaped returns the name of a token from its bytes: bytes that are no printable ASCII characters, and backslashes,
+// are escaped. unescaped converts the name back.
 func escaped(bytes string) string {
 	var b strings.Builder
 	for i := range len(bytes) {
@@ -121,7 +123,8 @@ func (r *folderReader) writeWorld() {
 	r.whole = true
 }
 
-// readWorld reads the lines of a vocabulary into r.ids. It returns the names of the tokens by their numbers.
+// readWorld reads the vocabulary of RWKV's World models into r.ids. Each line has a number, the token in Python's
+// spelling, and its length in bytes. It returns the names of the tokens by their numbers.
 func (r *folderReader) readWorld() map[int]string {
 	r.ids = map[string]int32{worldEnd: 0}
 	names, line := map[int]string{0: worldEnd}, 0
@@ -145,7 +148,8 @@ func (r *folderReader) readWorld() map[int]string {
 	return names
 }
 
-// literal returns the bytes of a string or of bytes in Python's spelling.
+// literal returns the bytes of a string literal, or of a bytes literal such as b'\xff', in Python's spelling. ok is
+// false for any other text.
 func literal(text string) (bytes string, ok bool) {
 	text, isBytes := strings.CutPrefix(text, "b")
 	if len(text) < 2 || text[0] != text[len(text)-1] || text[0] != '\'' && text[0] != '"' {

@@ -49,7 +49,7 @@ func (m *Matrix) Row(name string, columns, matrices, matrix int) (row []float32,
 	return scaled(sums[matrix*columns:][:columns]), true, nil
 }
 
-// scaled returns sums with a mean of one, or ones where all are zero.
+// scaled returns sums divided by their mean. If all are zero, it returns ones.
 func scaled(sums []float32) []float32 {
 	var total float64
 	for _, v := range sums {

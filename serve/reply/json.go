@@ -51,7 +51,8 @@ func (j *jsonSpan) take(piece string) (n int, st state) {
 				return i + 1, whole
 			}
 		}
-		if len(j.open) == 0 || len(j.open) > maxDepth { // len(j.open) > maxDepth { || not an object or list, or nested too deep
+		// It is not an object or list, or it is nested too deep.
+		if len(j.open) == 0 || len(j.open) > maxDepth {
 			return i, not
 		}
 	}

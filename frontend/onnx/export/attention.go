@@ -68,7 +68,8 @@ func ropeTables(c *call) string {
 	return c.rotated(c.as(1, ir.F32), c.as(2, ir.F32), int(tables[len(tables)-1].Add))
 }
 
-// rotated rotates pairs of the op's first argument by tables of f32.
+// rotated writes a rotation of pairs of the op's first argument, by tables cos and sin of f32. pairs is the number of
+// pairs in the innermost axis. Elements after them stay unchanged.
 func (c *call) rotated(cos, sin string, pairs int) string {
 	x, rank, t := c.as(0, ir.F32), c.node.Rank(), c.node.DType()
 	inner := c.node.Shape()[rank-1].Add
@@ -84,7 +85,7 @@ func (c *call) rotated(cos, sin string, pairs int) string {
 	y := []string{c.emit("Sub", []string{times(a, cos), times(b, sin)}),
 		c.emit("Add", []string{times(a, sin), times(b, cos)})}
 	joined := func(list []string) string { return c.emit("Concat", list, attribute{"axis", int64(-1)}) }
-	if !half {
+	if !half { // neighbours are a pair, so the results are interleaved
 		both := joined([]string{c.unsqueezed(y[0], -1), c.unsqueezed(y[1], -1)})
 		s := slices.Clone(c.node.Shape())
 		s[rank-1] = ir.D(2 * pairs)
@@ -121,7 +122,7 @@ func attention(c *call) string {
 	rank := q.Rank()
 	h := heads{t: computed(q.DType()), h: q.Shape()[rank-3], g: k.Shape()[rank-3], outer: q.Shape()[:rank-3],
 		rows: q.Shape()[rank-2], keys: k.Shape()[rank-2], q: c.float(0)}
-	h.k = c.as(1, h.t)
+	h.k = c.as(1, h.t) // keys in the dtype of the computation
 	info := c.node.Op().Info()
 	if i := info.Arg("mask"); len(c.node.Args()) > i {
 		h.mask = c.node.Arg(i)
@@ -176,12 +177,14 @@ func (c *call) attentionOp(h heads) string {
 	return c.rounded(y, h.t)
 }
 
-// seen returns which keys the causal mask and the window leave, bool[rows, keys], or "" for all.
+// seen returns, as bool[rows, keys], which keys each query sees with the causal mask and the window, or "" if it sees
+// all.
 func (c *call) seen(h heads) string {
 	window := c.node.Attrs().Int("window")
 	if !c.node.Attrs().Bool("causal") || h.rows.Is(1) && window == 0 {
 		return ""
 	}
+	// The last query is at the last key.
 	offset := c.emit("Sub", []string{c.number(h.keys), c.number(h.rows)})
 	last := c.unsqueezed(c.emit("Add", []string{c.ranged(h.rows), offset}), 1)
 	key := c.unsqueezed(c.ranged(h.keys), 0)

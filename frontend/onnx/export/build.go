@@ -23,7 +23,7 @@ func constant(c *call) string {
 	return c.constant(c.node.Attrs().Data("data"))
 }
 
-// iota_ writes the coordinates along an axis.
+// iota_ writes op iota, the coordinates along an axis: a range that is expanded to the other axes.
 func iota_(c *call) string {
 	s, t := c.node.Shape(), c.node.DType()
 	axis := axisOf(c.node, "axis", len(s))
@@ -284,7 +284,7 @@ func roll(c *call) string {
 	x := c.arg(0)
 	for i, shift := range c.node.Attrs().Ints("shifts") {
 		d := c.node.Shape()[i]
-		if shift == 0 || d.Is(0) {
+		if shift == 0 || d.Is(0) { // d.Is(0): nothing moves
 			continue
 		}
 		place, axis := c.remainder(-shift, d), int64(i)
@@ -363,7 +363,7 @@ func reduce(op string) func(c *call) string {
 func normP(c *call) string {
 	t, p := computed(c.node.DType()), c.node.Attrs().Float("p")
 	x := c.emit("Abs", []string{c.float(0)})
-	divisor := func(keep bool) string {
+	divisor := func(keep bool) string { // the largest magnitude, or 1 where that is 0 or infinite
 		most := c.reduction("ReduceMax", x, keep)
 		none := c.emit("Or", []string{c.emit("IsInf", []string{most}), c.emit("Equal", []string{most, c.scalar(t, 0)})})
 		return c.emit("Where", []string{none, c.scalar(t, 1), most})
@@ -387,7 +387,7 @@ func variance(c *call) string {
 		}
 	}
 	n, err := over.Numel()
-	if err != nil {
+	if err != nil { // over has extents whose product is no dim
 		return c.fail("%v", err)
 	}
 	correction := int64(c.node.Attrs().Int("correction"))
@@ -401,7 +401,8 @@ func variance(c *call) string {
 	return c.rounded(c.emit("Div", []string{sum, divisor}), t)
 }
 
-// anyOf writes any and all as sums.
+// anyOf writes op any as a sum that is compared with 0, because ONNX reduces no bools. Op all is the negation of any of
+// the negations.
 func anyOf(c *call) string {
 	x, inverted := c.arg(0), c.node.Op() == ir.OpAll
 	if inverted {
@@ -427,8 +428,8 @@ func argmax(c *call) string {
 	return c.cast(y, ir.I32)
 }
 
-// scan returns a function for a running sum or product. If it restarts after n elements, the axis is split into parts
-// of n, and the scan goes along each part.
+// scan returns a function that writes a running sum or product by ONNX's op. If the scan restarts after every n
+// elements, the axis is split into parts of n, and the scan goes along each part.
 func scan(op string) func(c *call) string {
 	return func(c *call) string {
 		a := c.node.Attrs()
@@ -454,7 +455,7 @@ func scan(op string) func(c *call) string {
 	}
 }
 
-// sorted writes sorts as TopK of all elements.
+// sorted writes ops sort, argsort and topk_indices as TopK. For the first two it takes all elements.
 func sorted(c *call) string {
 	a, x := c.node.Attrs(), c.node.Arg(0)
 	axis := axisOf(c.node, "axis", x.Rank())
@@ -466,7 +467,7 @@ func sorted(c *call) string {
 	out := c.emitAll("TopK", 2, []string{value, k}, attribute{"axis", int64(axis)},
 		attribute{"largest", boolInt(largest)}, attribute{"sorted", int64(1)})
 	switch {
-	case c.node.Op() != ir.OpSort:
+	case c.node.Op() != ir.OpSort: // the results are indices
 		return c.cast(out[1], ir.I32)
 	case t != c.node.DType():
 		return c.cast(out[0], c.node.DType())

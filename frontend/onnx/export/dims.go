@@ -25,10 +25,11 @@ func (w *writer) measure(input string, axis int, d ir.Dim) {
 	}
 }
 
-// symbol returns the value of a symbol, int64[1].
+// symbol returns the value of a symbol, int64[1]. The symbol comes from an input of its own, or from the extent of
+// another input, which is mul*symbol+add.
 func (w *writer) symbol(name string) string {
 	from := w.symbols[name]
-	if from.mul == 0 {
+	if from.mul == 0 { // an input, int64
 		return w.emit("Unsqueeze", []string{from.input, w.ints(0)})
 	}
 	v := w.emit("Shape", []string{from.input}, attribute{"start", int64(from.axis)},
@@ -152,7 +153,8 @@ func (p *extent) factor() string {
 	return p.symbol(rest[:end])
 }
 
-// reshaped returns a value under another shape. A shape with one free extent is a constant with -1 there.
+// reshaped writes a Reshape of value x to a shape. If at most one extent depends on symbols, it is -1, so that the
+// shape is a constant.
 func (w *writer) reshaped(x string, to ir.Shape) string {
 	free, list := 0, make([]int64, len(to))
 	for i, d := range to {
@@ -160,7 +162,7 @@ func (w *writer) reshaped(x string, to ir.Shape) string {
 		if !d.IsStatic() {
 			free, list[i] = free+1, -1
 		} else if d.Add == 0 {
-			free = 2
+			free = 2 // in ONNX an extent of 0 copies, unless allowzero is set
 		}
 	}
 	if free < 2 {

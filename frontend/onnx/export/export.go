@@ -76,7 +76,8 @@ func Marshal(g *ir.Graph, weights ir.WeightSource) ([]byte, error) {
 	return w.model("")
 }
 
-// WriteFile writes the graph to an ONNX file, with its weights there or in a file next to it.
+// WriteFile writes the graph to an ONNX file. If the weights have more than o.Inline bytes, large ones are in a file
+// next to it, with the suffix DataSuffix. It returns a *RefusedError if ONNX cannot express a node.
 func WriteFile(path string, g *ir.Graph, weights ir.WeightSource, o Options) error {
 	w, err := build(g, weights)
 	if err != nil {
@@ -86,7 +87,7 @@ func WriteFile(path string, g *ir.Graph, weights ir.WeightSource, o Options) err
 	if limit == 0 {
 		limit = DefaultInline
 	}
-	if w.size() <= max(limit, 0) {
+	if w.size() <= max(limit, 0) { // a limit below 0 is none
 		content, err := w.model("")
 		if err != nil {
 			return err
@@ -157,6 +158,7 @@ const (
 
 // model writes the ModelProto. data is the name of the file of large weights, or "" if all are in the model.
 func (w *writer) model(data string) ([]byte, error) {
+	// The numbers of fields are those of ModelProto and GraphProto in onnx.proto.
 	graph := w.scope.message(w.rename)
 	for _, t := range w.tensors {
 		m, err := t.message(data)
@@ -246,8 +248,10 @@ func (w *writer) fresh(name string) string {
 	return w.unique(fmt.Sprintf("%s_%d", name, w.count))
 }
 
-// ports declares inputs, states and symbols.
+// ports declares the inputs of the ONNX graph: inputs, states (as past.NAME), and symbols that no extent of an input
+// gives.
 func (w *writer) ports() {
+	// An output keeps its name, so no input may get it.
 	for _, o := range w.graph.Outputs() {
 		w.taken[o.Name] = true
 	}
@@ -405,7 +409,8 @@ func (w *writer) emitNew(op string, in []string, attrs ...attribute) string {
 	return w.emitAll(op, 1, in, attrs...)[0]
 }
 
-// emitAll writes an ONNX node with several results. An op's domain is before a colon.
+// emitAll writes an ONNX node, and returns the names of its results. op is an op's name, with a domain and a colon
+// before it for an op of ONNX Runtime.
 func (w *writer) emitAll(op string, results int, in []string, attrs ...attribute) (out []string) {
 	domain, name, ok := strings.Cut(op, ":")
 	if !ok {

@@ -107,7 +107,7 @@ func (f *formula) sign(s string) bool {
 	return ok
 }
 
-// term reads a call, an argument or a number.
+// term writes a call, such as Clip(x, 0; axis=1), an argument or a number, and returns the name of its value.
 func (f *formula) term() string {
 	w := f.word()
 	if !f.sign("(") {
@@ -132,7 +132,7 @@ func (f *formula) term() string {
 	return f.emit(w, in, attrs...)
 }
 
-// leaf returns an argument of the op, or a number.
+// leaf returns the value of a word: an argument of the op by its name, or a number.
 func (f *formula) leaf(w string) string {
 	if i := f.node.Op().Info().Arg(w); i >= 0 {
 		if t := f.node.Arg(i).DType(); t.IsFloat() && f.dtype.IsFloat() {
@@ -149,7 +149,7 @@ func (f *formula) leaf(w string) string {
 	return f.fail("formula %s: %q is not an argument", f.text, w)
 }
 
-// constant reads a number, an attribute of the op, or a string.
+// constant returns the value of a word: a number, an attribute of the op in braces, or the word itself as a string.
 func (f *formula) constant(w string) any {
 	if name, ok := strings.CutPrefix(w, "{"); ok {
 		return f.node.Attrs().Float(strings.TrimSuffix(name, "}"))

@@ -104,8 +104,8 @@ func (c *call) combines() string {
 	return cmp.Or(c.node.Attrs().String_("mode"), "none")
 }
 
-// room returns the base of a scatter with one more element along an axis, for updates out of range. cut removes that
-// element from the result.
+// room returns the base of a scatter with one more element along an axis: updates with an index out of range go there.
+// t is the base's dtype. cut removes the element from the result, and casts it to the op's dtype.
 func (c *call) room(axis int) (base string, t ir.DType, cut func(string) string) {
 	n := c.node
 	t = n.Arg(2).DType()
@@ -180,7 +180,7 @@ func scatterND(c *call) string {
 		c.emit("Less", []string{x, c.shape(s[:n])})})
 	count := c.emit("ReduceSum", []string{c.cast(in, ir.I32), c.ints(-1)}, attribute{"keepdims", int64(1)})
 	inside := c.emit("Equal", []string{count, c.scalar(ir.I32, float64(n))})
-	away := c.dim(s[0])
+	away := c.dim(s[0]) // the index of the extra element
 	if n > 1 {
 		away = c.emit("Concat", []string{away, c.ints(make([]int64, n-1)...)}, attribute{"axis", int64(0)})
 	}

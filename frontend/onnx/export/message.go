@@ -36,7 +36,8 @@ type attribute struct {
 	value any
 }
 
-// message writes the attribute. The numbers of types follow AttributeProto.AttributeType.
+// message writes the attribute as an AttributeProto. Field 20 is its type, by the numbers of
+// AttributeProto.AttributeType: 1 is FLOAT, 2 INT, 3 STRING, 5 GRAPH and 7 INTS.
 func (a attribute) message(rename map[string]string) message {
 	m := message{}.text(1, a.name)
 	switch v := a.value.(type) {
@@ -64,7 +65,8 @@ type node struct {
 	attrs      []attribute
 }
 
-// message writes a NodeProto. rename has the names of values that are outputs of the graph.
+// message writes a NodeProto, with the field numbers of onnx.proto. rename has new names of values that are outputs of
+// the graph.
 func (n *node) message(rename map[string]string) message {
 	m := message{}
 	for _, name := range n.in {
@@ -102,7 +104,7 @@ type scope struct {
 	made    map[string]string // results of nodes by what they compute, so that nothing is computed twice
 }
 
-// message writes the scope as a GraphProto without initializers.
+// message writes the scope as a GraphProto without initializers, with the field numbers of onnx.proto.
 func (s *scope) message(rename map[string]string) message {
 	m := message{}
 	for _, n := range s.nodes {

@@ -21,11 +21,12 @@ func (w *writer) swapped(x string, rank int) string {
 func matmul(c *call) string {
 	a, b, attrs := c.node.Arg(0), c.node.Arg(1), c.node.Attrs()
 	ta, tb, t := attrs.Bool("transpose_a"), attrs.Bool("transpose_b"), c.node.DType()
+	// MatMulNBits takes a weight in blocks along the contraction, which is then the innermost axis.
 	if f, ok := scaled[b.DType()]; ok && isLeaf(b) && tb && !ta && b.Rank() == 2 && (t == ir.F32 || t == ir.F16) {
 		return c.matmulNBits(f)
 	}
 	op, of := "MatMul", t
-	if t == ir.I32 {
+	if t == ir.I32 { // only a matmul of 8-bit integers has such a result
 		op, of = "MatMulInteger", a.DType()
 	}
 	x, y := c.as(0, of), c.as(1, of)
@@ -53,9 +54,9 @@ func (c *call) matmulNBits(f levels) string {
 		attribute{"block_size", int64(blockSize)})
 }
 
-// decoded returns the numbers of a value in blocks, in a float dtype.
+// decoded returns the value of a node in blocks, dequantized to a float dtype.
 func (c *call) decoded(n *ir.Node, t ir.DType) string {
-	if !isLeaf(n) {
+	if !isLeaf(n) { // an op's result was written in f32
 		if t == ir.F32 {
 			return c.names[n]
 		}
@@ -63,7 +64,7 @@ func (c *call) decoded(n *ir.Node, t ir.DType) string {
 	}
 	f, ok := scaled[n.DType()]
 	if !ok || t != ir.F32 && t != ir.F16 {
-		return c.weight(n, t)
+		return c.weight(n, t) // decoded when the file is written
 	}
 	rank := n.Rank()
 	rows := extents(n.Shape())
@@ -115,7 +116,8 @@ func (c *call) windowAttrs(axes int, stride []int64) []attribute {
 		{"pads", slices.Concat(filled("padding_low", 0), filled("padding_high", 0))}}
 }
 
-// conv writes op conv. ConvInteger pads with 0, so another padding is added before it.
+// conv writes op conv, as ConvInteger for integers. ConvInteger pads with 0, so for another value an op Pad comes
+// before it.
 func conv(c *call) string {
 	w, t := c.node.Arg(1), c.node.DType()
 	axes := w.Rank() - 2
@@ -127,7 +129,7 @@ func conv(c *call) string {
 	}
 	x := c.arg(0)
 	if v := c.node.Attrs().Int("padding_value"); v != 0 {
-		pads := attrs[2].value.([]int64)
+		pads := attrs[2].value.([]int64) // see windowAttrs
 		around := slices.Concat([]int64{0, 0}, pads[:axes], []int64{0, 0}, pads[axes:])
 		x = c.emit("Pad", []string{x, c.ints(around...), c.scalar(c.node.Arg(0).DType(), float64(v))})
 		attrs[2].value = make([]int64, 2*axes)
@@ -148,7 +150,7 @@ func convTranspose(c *call) string {
 	return c.emit("ConvTranspose", []string{c.as(0, t), c.as(1, t)}, attrs...)
 }
 
-// pool writes a pooling op. ONNX's have two axes before the window's.
+// pool writes a pooling op. ONNX's poolings want two axes before the window's axes.
 func pool(c *call) string {
 	a, x, t := c.node.Attrs(), c.arg(0), c.node.DType()
 	kernel := a.Ints("kernel")
@@ -162,10 +164,10 @@ func pool(c *call) string {
 	case t == ir.I64:
 		return c.fail("ONNX's MaxPool has no int64")
 	case t.IsInteger() && t.BlockBytes() > 1:
-		as = ir.F64
+		as = ir.F64 // MaxPool takes 8-bit integers and floats only
 	}
 	if t == ir.BF16 || t.IsFloat() && t.BlockBytes() == 1 {
-		as = ir.F32
+		as = ir.F32 // dtypes that MaxPool does not take
 	}
 	if as != t {
 		x = c.cast(x, as)
@@ -177,8 +179,8 @@ func pool(c *call) string {
 	return back(y)
 }
 
-// images returns a value with two axes before a number of innermost ones, as onnxruntime wants it. The function that it
-// returns gives a result the op's own shape.
+// images returns value x with exactly two axes before its `axes` innermost ones, as ONNX Runtime wants it. It also
+// returns a function that gives a result the op's own shape.
 func (c *call) images(x string, axes int) (string, func(y string) string) {
 	s := c.node.Arg(0).Shape()
 	outer := len(s) - axes
@@ -193,8 +195,8 @@ func (c *call) images(x string, axes int) (string, func(y string) string) {
 	return x, func(y string) string { return c.reshaped(y, c.node.Shape()) }
 }
 
-// resize writes the resize ops. The result's size follows from size, or from scales, which are pairs of a numerator and
-// a denominator; ONNX must then make the same size of them.
+// resize writes the resize ops. The result's size is attribute size. If the op has scales, pairs of a numerator and a
+// denominator, ONNX gets these, and resize refuses scales from which ONNX would make another size.
 func resize(c *call) string {
 	a, rank := c.node.Attrs(), c.node.Rank()
 	size, scales := a.Shape("size"), a.Ints("scales")
@@ -234,12 +236,12 @@ func resize(c *call) string {
 		attribute{"nearest_mode", "floor"}, attribute{"cubic_coeff_a", -0.75}, attribute{"axes", axes}))
 }
 
-// fourier writes transforms as DFT, which wants an axis before the signal's.
+// fourier writes Fourier transforms as DFT, which wants an axis for batches.
 func fourier(c *call) string {
 	s, x, t := c.node.Shape(), c.arg(0), c.node.DType()
 	real := c.node.Op() == ir.OpRFFT
 	if real {
-		x = c.unsqueezed(x, -1)
+		x = c.unsqueezed(x, -1) // DFT wants real and imaginary parts, or one part
 	}
 	alone := len(s) == 2
 	if alone {

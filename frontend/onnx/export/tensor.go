@@ -31,7 +31,8 @@ type tensor struct {
 	offset   int64
 }
 
-// message writes a TensorProto. data is the name of the file of large weights.
+// message writes a TensorProto, with the field numbers of onnx.proto. data is the name of the file of large weights. A
+// large weight has its place in that file instead of its contents.
 func (t *tensor) message(data string) (message, error) {
 	m := message{}
 	for _, d := range t.dims {
@@ -61,7 +62,8 @@ func (w *writer) add(name string, t ir.DType, dims []int64, content func() ([]by
 	return x.name
 }
 
-// constant returns the name of an initializer with a value. Equal values have one.
+// constant returns the name of an initializer with value d. Equal small values have one initializer. Large ones are
+// compared by their address only.
 func (w *writer) constant(d *ir.Data) string {
 	key := fmt.Sprintf("%s%v%x", d.DType, d.Dims, d.Bytes)
 	if len(d.Bytes) > 64 {
@@ -124,7 +126,8 @@ func label(n *ir.Node) string {
 	return n.Name()
 }
 
-// weight adds a weight that is not in blocks, or decodes one that is to a float dtype.
+// weight returns the name of an initializer with a weight as dtype `as`. A weight in blocks is decoded when the file is
+// written.
 func (w *writer) weight(n *ir.Node, as ir.DType) string {
 	name := label(n)
 	if as != n.DType() && as != ir.F32 {
@@ -153,7 +156,8 @@ func bytesOf(d *ir.Data) []byte {
 	return d.Bytes
 }
 
-// read returns a weight, or the blocks of a constant.
+// read returns the data of a weight or of a constant. It returns an error if there are no weights, or if the weight has
+// another dtype than the graph declares.
 func (w *writer) read(n *ir.Node) (*ir.Data, error) {
 	if n.Op() == ir.OpConst {
 		return n.Attrs().Data("data"), nil
@@ -225,7 +229,7 @@ var scaled = map[ir.DType]levels{
 // blockSize is the number of elements of a block of these formats.
 const blockSize = 32
 
-// scales adds the scales of a weight as a dtype.
+// scales adds the scales of a weight in blocks as dtype t. Each block begins with its scale in f16.
 func (w *writer) scales(n *ir.Node, t ir.DType, dims ...int64) string {
 	key := fmt.Sprintf("scales %s %s %v", label(n), t, dims)
 	if have, ok := w.constants[key]; ok {

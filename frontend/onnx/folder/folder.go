@@ -81,7 +81,8 @@ var variants = []string{"", "_fp16", "_quantized", "_int8", "_uint8", "_q8", "_q
 var parts = []string{"decoder_model_merged", "model", "decoder_with_past_model", "decoder_model", "text_model",
 	"encoder_model"}
 
-// models lists the models in a folder, best first.
+// models lists the ONNX models of a folder and of its subfolder, the best one first: models with known names in the
+// order of the tables, or else all.
 func models(folder string) (list []string) {
 	for _, dir := range []string{folder, filepath.Join(folder, subfolder)} {
 		for _, part := range parts {
@@ -217,7 +218,7 @@ func (f *Folder) configure(c config, g genaiConfig) error {
 	}
 	f.Labels = make([]string, len(c.Labels))
 	for _, id := range slices.Sorted(maps.Keys(c.Labels)) {
-		n, err := strconv.Atoi(id)
+		n, err := strconv.Atoi(id) // id2label has the numbers as strings
 		if err != nil || n < 0 || n >= len(f.Labels) || f.Labels[n] != "" {
 			return fmt.Errorf("config.json: id2label has %q for %d labels: want the numbers from 0 on", id,
 				len(c.Labels))

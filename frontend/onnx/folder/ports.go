@@ -61,8 +61,9 @@ func (f *Folder) Merged() (bool, error) {
 	return merged, m.Close()
 }
 
-// Build builds the graph of a model for one text. A run has up to tokens tokens, after up to past earlier ones. later
-// chooses the branch of a merged decoder: whether there are earlier tokens.
+// Build builds the graph of a model for one text, and returns it with the names of its ports. A run has up to `tokens`
+// tokens, after up to `past` earlier ones. later chooses the branch of a merged decoder: true for the one with earlier
+// tokens.
 func (f *Folder) Build(tokens, past int, later bool) (*onnx.File, Ports, error) {
 	m, err := onnx.Read(f.Model)
 	if err != nil {
@@ -170,7 +171,8 @@ func (r *reader) isPast(name string) bool {
 	return ok || strings.HasPrefix(name, "past")
 }
 
-// layerOf matches an input with the patterns of genai_config.json. It returns the name of the output.
+// layerOf matches the name of an input with the patterns for keys and values in genai_config.json. It returns the name
+// of the output for the next run, and whether a pattern matches.
 func (r *reader) layerOf(name string) (present string, ok bool) {
 	for _, kind := range []string{"key", "value"} {
 		before, after, ok := strings.Cut(r.names.Inputs["past_"+kind+"_names"], "%d")
@@ -186,7 +188,8 @@ func (r *reader) layerOf(name string) (present string, ok bool) {
 	return "", false
 }
 
-// cache pairs an input of earlier tokens with its output.
+// cache adds an input of keys or values of earlier tokens, with the output that has its value for the next run and with
+// its empty first value. It returns an error if there is no such output.
 func (r *reader) cache(in onnx.Value) error {
 	present, _ := r.layerOf(in.Name)
 	for _, prefix := range []string{"past_key_values", "past"} {
@@ -206,7 +209,7 @@ func (r *reader) cache(in onnx.Value) error {
 		case d.Size >= 0:
 			dims[i] = int(min(d.Size, 1<<40))
 		case i == 0:
-			dims[i] = 1
+			dims[i] = 1 // one text; an extent of tokens stays 0
 		}
 	}
 	first, err := ir.NewData(in.Type.Elem.DType(), dims...)
@@ -232,8 +235,8 @@ func (r *reader) fix(in onnx.Value, d ir.Dim) {
 	}
 }
 
-// Inputs returns the inputs of a program of the model for tokens that follow some earlier ones, without the cache of
-// these. Inputs that nothing reads are left out, because the program does not have them.
+// Inputs returns the inputs of a program of the model for tokens that follow `earlier` others, except the keys and
+// values of these. An input that the graph lacks, because nothing reads it, is left out.
 func (p Ports) Inputs(g *ir.Graph, tokens []int32, earlier int) (map[string]*ir.Data, error) {
 	in := map[string]*ir.Data{}
 	for _, port := range []struct {

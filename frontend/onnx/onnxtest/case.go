@@ -87,7 +87,8 @@ func Read(path string) (all []*Case, err error) {
 	return all, nil
 }
 
-// expand returns the line for each combination of its alternatives. Equal alternatives are chosen alike.
+// expand returns the line for each combination of its alternatives {A|B}. Braces with equal contents get the same
+// alternative.
 func expand(line string) []string {
 	_, rest, ok := strings.Cut(line, "{")
 	if !ok {
@@ -182,7 +183,8 @@ func parse(line string) (*Case, error) {
 	return c, nil
 }
 
-// input makes an input of a case.
+// input makes an input of a case from its text TYPE[EXTENTS]HOW, with an exclamation mark before it for a constant. It
+// also returns ONNX's number of the type.
 func input(name, text string, rng *rand.Rand) (Tensor, int64, error) {
 	text, constant := strings.CutPrefix(text, "!")
 	typ, rest, ok := strings.Cut(text, "[")
@@ -212,7 +214,8 @@ func input(name, text string, rng *rand.Rand) (Tensor, int64, error) {
 	return Tensor{name, d, constant}, elem.number, nil
 }
 
-// fill sets the elements of a tensor as how says.
+// fill sets the elements of a tensor. how is =LIST for these numbers, <N for random integers below N, *S for numbers of
+// S/2 to 3*S/2, %S for numbers of -S to S, or empty for any random numbers of the dtype.
 func fill(d *ir.Data, how string, rng *rand.Rand) error {
 	n := d.Elems()
 	values := make([]float64, n)

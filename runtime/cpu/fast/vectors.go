@@ -129,9 +129,9 @@ func weigh(out, weights, rows []float32) {
 	}
 }
 
-// multiplyStored is like multiply, for rows of b in the format of the file, from element first on. It decodes them in
-// registers and not to memory. The results have the same bits as multiply's for decoded rows. For unsupported formats
-// it does nothing and returns false.
+// multiplyStored multiplies rows of a by rows of b, as multiply does, but b is in a block format, from element first
+// on. It decodes b in registers and not to memory. The results have the same bits as multiply's for decoded rows. For
+// unsupported formats it does nothing and returns false.
 func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
 	if vector == nil || vector.dots[b.DType] == nil || k == 0 || k%max(vector.lanes, elems) != 0 {
