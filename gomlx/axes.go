@@ -57,7 +57,8 @@ func (a axes) key() string {
 	return key.String()
 }
 
-// resolve returns the extent of an axis by its name. The name may be a sum of names and numbers, such as =10+a.
+// resolve returns the extent of an axis by its name. The name may be a sum of names and numbers, such as =10+a. It
+// returns an error if an extent is unknown.
 func (a axes) resolve(name string) (ir.Dim, error) {
 	if d, ok := a[name]; ok {
 		return d, nil
@@ -81,7 +82,7 @@ func (a axes) resolve(name string) (ir.Dim, error) {
 	return sum, nil
 }
 
-// dims is the extents of a shape.
+// dims returns the extents of a shape, with those of dynamic axes by their names.
 func (l *lowering) dims(s shapes.Shape) ir.Shape {
 	out := make(ir.Shape, len(s.Dimensions))
 	for i, n := range s.Dimensions {

@@ -43,7 +43,8 @@ func (b *Backend) onDevice(t *vkc.DeviceTensor) *storage {
 // once and stays on the device. Runs with only small host inputs do not block.
 const inRun = 64 << 10
 
-// forRun returns the elements as an input of a run: a device tensor if there is one, else host data.
+// forRun returns the elements as an input of a run: a device tensor if there is one or if they are large, else host
+// data. An upload replaces the host data.
 func (s *storage) forRun(ctx context.Context, on *vkc.Executable) (*vkc.DeviceTensor, *ir.Data, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,8 +155,8 @@ func newBuffer(b *Backend, t dtypes.DType, s *storage) *Buffer {
 	return buf
 }
 
-// held returns the buffer's storage with a reference that the caller must close. With donate the buffer gives its own
-// reference to the caller, and cannot be used any more.
+// held returns the buffer's storage with a reference that the caller must close. With donate the buffer gives up its
+// own reference, and cannot be used any more. held returns an error if the buffer or its backend is finalized.
 func (buf *Buffer) held(donate bool) (*storage, error) {
 	buf.mu.Lock()
 	defer buf.mu.Unlock()

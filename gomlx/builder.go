@@ -47,8 +47,8 @@ func (b *Builder) function(name string, parent *Function) *Function {
 // OpShape implements compute.Builder.
 func (b *Builder) OpShape(v compute.Value) (shapes.Shape, error) { return b.main.Shape(v) }
 
-// Compile implements compute.Builder. It compiles no programs yet: the first call does, when the donated inputs and the
-// extents of dynamic axes are known.
+// Compile implements compute.Builder. It prepares the computation, unless it has dynamic axes, but compiles no program
+// for the device: the first call does, when the donated inputs and the extents of dynamic axes are known.
 func (b *Builder) Compile() (compute.Executable, error) {
 	switch {
 	case b.compiled:
@@ -160,7 +160,8 @@ func (f *Function) within(outer *Function) bool {
 	return false
 }
 
-// values checks that the values belong to the function or to an enclosing one.
+// values converts operands to values of this backend. It returns an error unless they belong to the function or to an
+// enclosing one.
 func (f *Function) values(op compute.OpType, of ...compute.Value) ([]*value, error) {
 	if err := f.open(); err != nil {
 		return nil, errors.WithMessagef(err, "%s", op)
@@ -279,6 +280,7 @@ func tryOut(op *operation) error {
 	}
 	_, err := frontend.Build(op.kind.String(), func(b *frontend.Builder) {
 		l := newLowering(b, axes{})
+		// Constants are built from their data, and are no inputs.
 		l.inputs(slices.DeleteFunc(slices.Clone(op.args), func(v *value) bool { return v.op.data != nil }),
 			[]*operation{op}, nil)
 		for i, v := range op.results {

@@ -67,8 +67,8 @@ func dataOf(flat any, shape shapes.Shape) (*ir.Data, error) {
 	return d, d.Check()
 }
 
-// bytesOf returns the memory of a slice of Go values. The slice must have the dtype and the number of elements of the
-// shape.
+// bytesOf returns the memory of a slice of Go values, without a copy. It returns an error unless the slice has the
+// dtype and the number of elements of the shape.
 func bytesOf(flat any, shape shapes.Shape) ([]byte, error) {
 	v := reflect.ValueOf(flat)
 	if v.Kind() != reflect.Slice || dtypes.FromGoType(v.Type().Elem()) != shape.DType || v.Len() != shape.Size() {

@@ -328,6 +328,7 @@ func bitCount(x tensor) tensor {
 	}
 	w, _ := word(x)
 	lit := func(v uint32) tensor { return w.Lit(float64(v)) }
+	// Adds up pairs of bits, then groups of 4 and 8 bits, and at last all bytes in the top byte.
 	w = w.Sub(w.Shr(lit(1)).And(lit(0x55555555)))
 	w = w.And(lit(0x33333333)).Add(w.Shr(lit(2)).And(lit(0x33333333)))
 	w = w.Add(w.Shr(lit(4))).And(lit(0x0f0f0f0f))
@@ -342,6 +343,7 @@ func leadingZeros(x tensor) tensor {
 		return none.Where(leadingZeros(low).AddScalar(32), leadingZeros(high)).Cast(ir.I64)
 	}
 	w, width := word(x)
+	// Sets all bits after the first one.
 	for s := 1; s < 32; s *= 2 {
 		w = w.Or(w.Shr(w.Lit(float64(s))))
 	}
@@ -402,6 +404,7 @@ func power(x, y tensor) tensor {
 		invertible = negative.Not().Or(x.Eq(one)).Or(x.Eq(x.Lit(-1)))
 	}
 	result, square := one, x
+	// Square and multiply: a magnitude has as many binary digits as the dtype at most.
 	for range bits.Len64(1<<(8*x.DType().BlockBytes()-1) - 1) {
 		result = result.Mul(magnitude.Rem(two).Ne(y.Lit(0)).Where(square, one))
 		magnitude, square = magnitude.Div(two), square.Mul(square)

@@ -62,7 +62,7 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 			e.function.builder.name,
 			len(inputs), len(donate), len(parameters))
 	}
-	extents := shapes.AxisBindings{}
+	extents := shapes.AxisBindings{} // of dynamic axes
 	donated := map[*value]bool{}
 	in := make([]*storage, len(inputs))
 	defer closeAll(in)
@@ -79,6 +79,7 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 			return nil, errors.WithMessagef(err, "input %d (%q) is %s, want %s", i, p.op.name, buf.shape, p.shape)
 		}
 		donates := len(donate) > 0 && donate[i]
+		// After an error, a donated buffer is closed too, as it no longer belongs to the caller.
 		s, err := buf.held(donates)
 		if err != nil {
 			return nil, errors.WithMessagef(err, "input %d (%q)", i, p.op.name)
@@ -102,8 +103,8 @@ func (e *Executable) Execute(inputs []compute.Buffer, donate []bool, _ compute.D
 }
 
 // ready returns the loaded routine for a call with the given extents of dynamic axes. The routine has symbols for the
-// extents. If an operation cannot use symbols, or the device has too little memory for their bounds, it has the
-// numbers.
+// extents, so that it serves other extents too. If an operation cannot use symbols, or the device has too little memory
+// for their bounds, the routine is for these extents only.
 func (e *Executable) ready(ctx context.Context, of shapes.AxisBindings, donated map[*value]bool) (*routine, error) {
 	load := func(a axes) (*routine, error) {
 		r, err := e.routine(a, donated)
@@ -114,6 +115,7 @@ func (e *Executable) ready(ctx context.Context, of shapes.AxisBindings, donated 
 	}
 	bounds := bounded(of)
 	e.mu.Lock()
+	// Symbols failed for these bounds before.
 	numbers := e.numbers[bounds.key()] || len(of) == 0
 	e.mu.Unlock()
 	if !numbers {
@@ -205,7 +207,7 @@ func compile(f *Function, captured []*value, of axes, donated map[*value]bool) (
 	return r, nil
 }
 
-// load compiles the programs for the device, the first time.
+// load compiles the routine's programs for the device at the first call.
 func (r *routine) load(ctx context.Context, b *Backend) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +248,8 @@ type schedule struct {
 // constantLevel is the level of operations that need no input.
 const constantLevel = -1
 
-// newSchedule returns the levels of all operations that the results need, given the inputs.
+// newSchedule returns the order and the level of all operations that the results need, given the inputs. Its list
+// stored has the values that later programs, loops or the caller read.
 func newSchedule(inputs, results []*value) *schedule {
 	s := &schedule{level: map[*operation]int{}, given: map[*value]bool{}}
 	for _, v := range inputs {
@@ -286,7 +289,8 @@ func (s *schedule) levelOf(v *value) int {
 	return s.level[v.op]
 }
 
-// visit adds the operation of a value, after the operations that it depends on.
+// visit adds the operation of a value to the order, after the operations that it depends on. A loop or branch makes the
+// level of its users one higher.
 func (s *schedule) visit(v *value) {
 	if _, ok := s.level[v.op]; ok || s.given[v] {
 		return

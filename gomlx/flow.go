@@ -46,7 +46,7 @@ func shapesOf(values []*value) []shapes.Shape {
 	return of
 }
 
-// hasFlow reports whether the host runs any part of the functions.
+// hasFlow reports whether a function contains a loop or branch that the host runs.
 func hasFlow(of ...*Function) bool {
 	seen := map[*operation]bool{}
 	var walk func(v *value) bool

@@ -29,14 +29,16 @@ func Token(name string) string { return tokenMark + name }
 // tokenMark comes before the name of a special token. It occurs neither in JSON nor in unquoted arguments.
 const tokenMark = "\x01"
 
-// ParseCalls returns the grammar of a call of one of the functions, between two texts. Arguments are always an object,
-// even if a schema allows other values.
+// ParseCalls returns the grammar of a call of one of the functions, with the text before in front of it and the text
+// after behind it. Arguments are always an object, even if a schema allows other values. ParseCalls returns an error
+// for a schema that a grammar cannot express.
 func ParseCalls(before string, functions []Function, after string) (*Grammar, error) {
 	s := &schemas{ids: map[string]int{}}
-	s.add("root", nil)
+	s.add("root", nil) // rule 0, whose body is set below
 	e := alt()
 	special := strings.Contains(before+after, tokenMark)
 	for _, f := range functions {
+		// One function with keyword arguments makes all values Python literals.
 		s.python = s.python || f.Keywords
 	}
 	for _, f := range functions {
@@ -99,7 +101,7 @@ func (s *schemas) arguments(root any, f Function) *expr {
 // pythonName matches the names of keyword arguments.
 var pythonName = regexp.MustCompile(`^[\pL_][\pL\pN_]*$`)
 
-// keywords returns the expression of keyword arguments, in the order of the schema's properties.
+// keywords returns the expression of the keyword arguments of a Python call, in the order of the schema's properties.
 func (s *schemas) keywords(o *object, where string) *expr {
 	target, ok := s.refTarget(o)
 	if !ok {
@@ -122,7 +124,7 @@ func (s *schemas) keywords(o *object, where string) *expr {
 	})
 }
 
-// literal is the text of a value: JSON, or a literal of Python.
+// literal returns the text of a value: JSON, or a literal of Python if s.python is set.
 func (s *schemas) literal(v any) (string, error) {
 	if s.python {
 		switch v := v.(type) {
@@ -167,7 +169,8 @@ func (s *schemas) word(v any) *expr {
 	return text(t)
 }
 
-// marked returns the expression of arguments that have marks of their own, in the order of the schema's properties.
+// marked returns the expression of arguments that each have marks before and after their name and value, in the order
+// of the schema's properties.
 func (s *schemas) marked(o *object, where string, m Marks) *expr {
 	properties, _ := o.values["properties"].(*object)
 	if properties == nil {
@@ -191,7 +194,7 @@ func (s *schemas) marked(o *object, where string, m Marks) *expr {
 	return e
 }
 
-// unquoted returns the expression of an argument before a mark. A string has no quotes, anything else is JSON.
+// unquoted returns the expression of an argument up to the mark end. A string has no quotes, and anything else is JSON.
 func (s *schemas) unquoted(schema any, where, end string) *expr {
 	o, ok := schema.(*object)
 	if !ok || o.values["type"] != any("string") {
@@ -210,7 +213,7 @@ func (s *schemas) unquoted(schema any, where, end string) *expr {
 	if len(e.list) > 0 {
 		return e
 	}
-	return without(end)
+	return without(end) // any text that does not contain the mark
 }
 
 // without returns the expression of the texts that do not contain a mark. The mark's first character occurs in it once.

@@ -19,7 +19,7 @@ func ParseGBNF(source string) (*Grammar, error) {
 	if !utf8.ValidString(source) {
 		return nil, fmt.Errorf("grammar: the source is not valid UTF-8")
 	}
-	p.ruleID("root")
+	p.ruleID("root") // the start rule is rule 0
 	p.space()
 	for p.err == nil && p.at < len(source) {
 		p.definition()
@@ -161,6 +161,7 @@ func (p *gbnf) sequence() *expr {
 			last := &e.list[len(e.list)-1]
 			*last = repeat(*last, low, high)
 		default:
+			// A name before ::= begins the next rule.
 			from := p.at
 			name := p.name()
 			p.space()
@@ -193,7 +194,7 @@ func (p *gbnf) group() *expr {
 	return e
 }
 
-// times reads * + ? {m} {m,} or {m,n}.
+// times reads a repetition: * + ? {m} {m,} or {m,n}. high is -1 if there is no upper bound.
 func (p *gbnf) times() (low, high int) {
 	c := p.source[p.at]
 	p.at++

@@ -208,7 +208,8 @@ func (b *builder) byteNode(e edge) int32 {
 	return id
 }
 
-// expr returns the first node of e. Texts of e continue at next.
+// expr adds the nodes of an expression, after which the text continues at node next. It returns the first node. So it
+// adds the parts of e from the last to the first.
 func (b *builder) expr(e *expr, next int32) int32 {
 	if b.err != nil {
 		return atEnd
@@ -248,6 +249,7 @@ func (b *builder) expr(e *expr, next int32) int32 {
 	case opRepeat:
 		return b.repeat(e, next)
 	case opGraph:
+		// The nodes of a graph may lead to each other, so all exist before their edges.
 		ids := make([]int32, len(e.graph))
 		for i := range ids {
 			ids[i] = b.node(node{call: noCall})
@@ -419,7 +421,7 @@ func (b *builder) leftRecursive() string {
 	return ""
 }
 
-// firstCalls lists for each rule the rules that it may call before reading a byte.
+// firstCalls lists for each rule the rules that it may call before it reads a byte.
 func (b *builder) firstCalls() [][]int32 {
 	empty := b.reachesEnd(epsilonOnly)
 	first := make([][]int32, len(b.starts))
@@ -432,7 +434,7 @@ func (b *builder) firstCalls() [][]int32 {
 			if n.call >= 0 {
 				first[r] = append(first[r], n.call)
 				if empty[b.starts[n.call]] {
-					next = []int32{n.back}
+					next = []int32{n.back} // the called rule may read nothing
 				}
 			}
 			for _, to := range next {

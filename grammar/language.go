@@ -51,7 +51,8 @@ const (
 // maxLanguage bounds the states of the deterministic automaton.
 const maxLanguage = 1 << 14
 
-// automatonOf makes the automaton of a pattern. Its first state is the last of the list.
+// automatonOf returns the automaton that finds a match of a pattern anywhere in a string: before it, it reads any
+// characters. Its first state is the last of the list. spend counts work, and returns false if it was too much.
 func automatonOf(p *pattern, spend func(int) bool) (*steps, error) {
 	a := &steps{spend: spend}
 	end := a.add(step{op: stepAccept})
@@ -86,8 +87,8 @@ func (a *steps) char(set []span, next int32) int32 {
 	return a.add(step{op: stepChar, set: len(a.sets) - 1, out: []int32{next}})
 }
 
-// expr adds the states of a pattern, after which next follows. It returns the first of them. inside says that the
-// pattern is in a look-ahead.
+// expr adds the states of a pattern, after which the automaton continues at next. It returns the first of them. inside
+// says that the pattern is in a look-ahead.
 func (a *steps) expr(p *pattern, next int32, inside bool) (int32, error) {
 	if !a.spend(4) || len(a.list) > maxLanguage {
 		return 0, fmt.Errorf("it is too large: want smaller repetitions")
@@ -123,6 +124,7 @@ func (a *steps) expr(p *pattern, next int32, inside bool) (int32, error) {
 	if inside {
 		return 0, fmt.Errorf("a look-ahead inside another is not supported: put one after the other")
 	}
+	// A look-ahead is an automaton of its own that starts here, and that must or must not accept.
 	sub, err := a.expr(p.list[0], a.add(step{op: stepAccept}), true)
 	op := stepAhead
 	if p.op == patternNot {
@@ -165,7 +167,7 @@ type thread struct {
 	must  [][]int32
 }
 
-// key appends bytes that differ for different threads.
+// key appends to b bytes that two threads have in common only if they are equal.
 func (t thread) key(b []byte) []byte {
 	list := func(b []byte, l []int32) []byte {
 		b = binary.AppendUvarint(b, uint64(len(l)))
@@ -259,7 +261,8 @@ func (a *steps) spread(into map[string]thread, t thread, begins bool) {
 	}
 }
 
-// sorted returns threads in the order of their keys. One that matches whatever follows makes the others needless.
+// sorted returns threads in the order of their keys, so that equal sets are equal lists. A thread that accepts every
+// continuation makes the others unnecessary, and is returned alone.
 func (a *steps) sorted(all map[string]thread) (list []thread) {
 	keys := make([]string, 0, len(all))
 	for k, t := range all {
@@ -282,7 +285,7 @@ func (a *steps) begin() []thread {
 	return a.sorted(all)
 }
 
-// next returns the threads after a character. in reports whether a set has it.
+// next returns the threads after a character. in reports whether a set of the automaton has the character.
 func (a *steps) next(list []thread, in func(set int) bool) []thread {
 	all := map[string]thread{}
 	move := func(from []int32) (to []int32) {
@@ -302,6 +305,7 @@ threads:
 		case s.op != stepAccept:
 			continue
 		}
+		// A thread ends if a negative look-ahead has matched, or if a positive one cannot match any more.
 		never := move(t.never)
 		if a.accepts(never) {
 			continue
@@ -435,7 +439,7 @@ type languageGraph struct {
 	spend    func(int) bool
 }
 
-// add adds a place, unless there is an equal one, and returns its index.
+// add returns the index of a place in the graph, and adds it unless an equal one is there.
 func (g *languageGraph) add(p place) int {
 	key := binary.AppendUvarint(nil, uint64(p.length))
 	for _, threads := range p.threads {
@@ -490,6 +494,7 @@ type charClass struct {
 // classesOf divides all characters into classes. The characters of a class are in the same sets of all automata, so an
 // automaton cannot tell them apart.
 func classesOf(automata []*steps) (list []charClass) {
+	// All characters between two bounds are in the same sets.
 	bounds := []rune{0}
 	for _, a := range automata {
 		for _, set := range a.sets {

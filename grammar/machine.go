@@ -105,7 +105,8 @@ func (m *machine) begin(w *work) (*state, error) { return m.closure(w, config{m.
 // stackBytes is about the memory of a stack and its entry in a map.
 const stackBytes = 96
 
-// push returns a stack with one more node, or nil if it is too deep.
+// push returns the stack with one more node on top: back is the node to return to, and below the rest. Equal stacks are
+// one pointer. It returns nil if the stack is too deep.
 func (m *machine) push(back int32, below *stack) *stack {
 	key := stackKey{back, below}
 	if s := m.stacks[key]; s != nil {
@@ -182,7 +183,8 @@ func (s *stack) number() uint64 {
 	return s.id + 1
 }
 
-// intern returns the one state with the configurations of s, so that equal states are one pointer.
+// intern returns the state with the configurations of s that exists already, or else s itself. So equal states are one
+// pointer.
 func (m *machine) intern(s *state) *state {
 	slices.SortFunc(s.configs, func(a, b config) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.on.number(), b.on.number()))
@@ -204,7 +206,7 @@ func (m *machine) intern(s *state) *state {
 	return s
 }
 
-// step is the state after one more byte, of a class.
+// step returns the state after one more byte of a class of bytes. It computes each step once.
 func (m *machine) step(w *work, s *state, class uint8) (*state, error) {
 	if to := s.next[class]; to != nil {
 		return to, nil

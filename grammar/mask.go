@@ -136,8 +136,8 @@ func (t *Text) lock() error {
 	return nil
 }
 
-// spend counts n units of work, and fails if the work exceeds its limit. If a pause is due, it unlocks the constraint
-// during Pause. The caller holds the lock.
+// spend counts n units of work, and returns an error if the work exceeds its limit. If a pause is due, it unlocks the
+// constraint while Pause runs. The caller holds the lock.
 func (t *Text) spend(n int) error {
 	if err := t.work.take(n); err != nil {
 		return err
@@ -183,7 +183,8 @@ func (t *Text) TakeText(text string) error {
 	return t.append(text)
 }
 
-// append appends bytes, or nothing if the grammar does not allow them. The caller holds the lock.
+// append appends bytes to the text. If the grammar does not allow them, it returns an error and leaves the text
+// unchanged. The caller holds the lock.
 func (t *Text) append(piece string) error {
 	s, m := t.at, t.c.m
 	for i := range len(piece) {
@@ -234,6 +235,7 @@ func (t *Text) Mask() (Mask, error) {
 		if at.on == nil || len(b.beyond) == 0 {
 			continue
 		}
+		// A token may go on after the end of the current rule, where the stack says what follows.
 		back, err := c.m.closure(&t.work, config{at.on.back, at.on.below})
 		if err != nil {
 			return nil, err
@@ -268,7 +270,8 @@ func (c *Constraint) newMask() Mask {
 	return mask
 }
 
-// nodeMask returns the tokens that may follow node at, if the stack is not known. It caches them.
+// nodeMask returns the tokens that may follow node at, whatever the stack is, and the trie nodes at which tokens reach
+// the end of the node's rule. It caches them.
 func (t *Text) nodeMask(at int32) (*nodeMask, error) {
 	c := t.c
 	if b := c.nodeMasks[at]; b != nil {

@@ -126,7 +126,8 @@ func (s *schemas) leave(where, key, why string) {
 // maxUnheld bounds the list of keywords that a grammar does not hold.
 const maxUnheld = 64
 
-// add makes a rule with a name. body builds its expression, and may refer to the rule.
+// add returns a reference to the rule with a name, and makes the rule if there is none. body builds its expression, and
+// may refer to the rule. A nil body is set later.
 func (s *schemas) add(name string, body func() *expr) *expr {
 	id, ok := s.ids[name]
 	if ok {
@@ -162,6 +163,7 @@ func (s *schemas) char() *expr { return s.add("char", charBody) }
 // charBody matches one character of a JSON string: unescaped, escaped by a letter, or as \u with four hex digits.
 func charBody() *expr {
 	hex := set(span{'0', '9'}, span{'A', 'F'}, span{'a', 'f'})
+	// Codes from D800 on are halves of a pair: a high half must have a low half after it.
 	d := set(span{'D', 'D'}, span{'d', 'd'})
 	return alt(set(plain...), seq(text(`\`), alt(
 		set(span{'"', '"'}, span{'/', '/'}, span{'\\', '\\'}, span{'b', 'b'}, span{'f', 'f'}, span{'n', 'n'},

@@ -199,7 +199,7 @@ func (c *validator) number(k string, want, v any, path string) error {
 	return nil
 }
 
-// rational returns a JSON number's value, or nil if it has too many digits.
+// rational returns the value of a JSON number, or nil for another value or a number of too many digits.
 func rational(v any) *big.Rat {
 	d, ok := decimalOf(v)
 	if !ok {
@@ -240,6 +240,7 @@ func (c *validator) array(k string, want any, v []any, o *object, path string, d
 			}
 		}
 	case k == "items", k == "additionalItems":
+		// Before draft 2020-12, items was a list, and additionalItems the schema of further elements.
 		if older, is := o.values["items"].([]any); is {
 			prefix = older
 		} else if k == "additionalItems" {
@@ -367,7 +368,8 @@ func (c *validator) matching(o *object, name string) (list []any, err error) {
 	return list, nil
 }
 
-// equalValues reports whether two JSON values are equal. Numbers are, whatever their spelling.
+// equalValues reports whether two JSON values are equal. Numbers are equal if their values are, also in different
+// spellings.
 func equalValues(a, b any) bool {
 	switch a := a.(type) {
 	case []any:

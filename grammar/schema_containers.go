@@ -88,7 +88,8 @@ type fields struct {
 	closed   bool      // there are no other properties, although more describes some of the properties in all
 }
 
-// fields reads the keywords of an object. It resolves what they say of the same property.
+// fields reads the keywords of an object about its properties: the schema of each named property (all), of other names
+// (patterns and more), and the required ones. ok is false after an error.
 func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 	wrong := func(format string, args ...any) (fields, bool) {
 		s.fail(where, format, args...)
@@ -144,9 +145,9 @@ func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 	return f, s.err == nil
 }
 
-// propertySchema returns the schema of a named property of an object: the one in properties together with those of the
-// patterns that the name matches, or more if there are none. It is false if the name is not valid by the schema
-// allowed, unless that is nil.
+// propertySchema returns the schema of a named property of an object. It is the intersection of the schema in
+// properties and the schemas of all patterns that the name matches, or `more` if there are none. It is false if the
+// schema `allowed` forbids the name; nil allows all names.
 func (s *schemas) propertySchema(o *object, name string, more, allowed any) (any, error) {
 	check := s.validator()
 	var list []any
@@ -270,7 +271,7 @@ func (s *schemas) otherKeys(f fields, where string, depth int) (list []otherKey)
 	return list
 }
 
-// exactly returns the pattern of some strings.
+// exactly returns the pattern that matches the given strings and no others.
 func exactly(list []string) *pattern {
 	all := &pattern{op: patternAlt}
 	for _, text := range list {
@@ -305,7 +306,7 @@ func (s *schemas) otherKey(names []string, where string) *expr {
 	return s.otherThan(keys)
 }
 
-// otherThan matches plain characters that spell none of the sorted names.
+// otherThan matches texts of plain characters that are none of the sorted names.
 func (s *schemas) otherThan(names []string) *expr {
 	any := s.add("plain", func() *expr { return repeat(set(plain...), 0, -1) })
 	if len(names) == 0 {
@@ -313,7 +314,7 @@ func (s *schemas) otherThan(names []string) *expr {
 	}
 	e := alt()
 	if names[0] != "" {
-		e.list = append(e.list, seq())
+		e.list = append(e.list, seq()) // the empty text
 	}
 	begins := []span{{0, ' ' - 1}, {'"', '"'}, {'\\', '\\'}}
 	for i := 0; i < len(names); {
@@ -322,6 +323,7 @@ func (s *schemas) otherThan(names []string) *expr {
 			continue
 		}
 		c, size := utf8.DecodeRuneInString(names[i])
+		// Names with the same first character: after it, their rests are excluded.
 		var rests []string
 		for ; i < len(names) && strings.HasPrefix(names[i], string(c)); i++ {
 			rests = append(rests, names[i][size:])
@@ -387,7 +389,8 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 // maxDistinct bounds the values of elements that differ: each set of them is a rule.
 const maxDistinct = 10
 
-// finite returns the texts of a schema's values, if they are few enough.
+// finite returns the texts of all values of a schema. ok is false if there are too many, or if the schema has no list
+// of them.
 func (s *schemas) finite(schema any, where string) (texts []string, ok bool) {
 	o, ok := s.refTarget(schema)
 	if !ok {

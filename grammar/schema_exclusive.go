@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// isA reports whether a JSON value is of a type.
+// isA reports whether a JSON value is of a type of JSON Schema. A number without a fraction is also an integer.
 func isA(v any, name string) bool {
 	switch x := v.(type) {
 	case nil:
@@ -26,9 +26,9 @@ func isA(v any, name string) bool {
 	return false
 }
 
-// exclusive returns the branches of oneOf so that at most one is valid of a value. A property that tells branches
-// apart, such as the one that OpenAPI's discriminator names, becomes required. If there is no such property, exclusive
-// leaves the branches as they are, and notes that the grammar does not hold oneOf.
+// exclusive changes the branches of oneOf so that a value fits at most one of them. A property that distinguishes the
+// branches, such as the one that OpenAPI's discriminator names, becomes required. If there is no such property,
+// exclusive returns the branches unchanged, and notes that the grammar does not enforce oneOf.
 func (s *schemas) exclusive(list []any, where string) []any {
 	overlap := s.overlap(list)
 	if overlap == "" || s.err != nil {
@@ -138,8 +138,8 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 	return false
 }
 
-// refTarget returns the schema to which a chain of $ref leads. Properties that the schemas on the way require are
-// required in the result too.
+// refTarget returns the schema to which a chain of $ref leads. Properties that the schemas of the chain require are
+// required in the result too. ok is false if a reference does not exist or the chain is too long.
 func (s *schemas) refTarget(schema any) (*object, bool) {
 	var required []any
 	for range maxNesting {
@@ -180,7 +180,8 @@ func values(o *object) ([]any, bool) {
 // isNumber reports whether a value is a number, which can have several spellings.
 func isNumber(v any) bool { _, is := v.(json.Number); return is }
 
-// typesOf returns the types that a schema gives, with integer as number.
+// typesOf returns the types of the values that a schema allows, by its values or its keyword type, with integer as
+// number. It returns nil if the schema does not say.
 func typesOf(o *object) (names []string) {
 	if list, ok := values(o); ok {
 		for _, v := range list {

@@ -24,6 +24,7 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 			if err != nil {
 				return s.fail(where, "%v", err)
 			}
+			// The rule's name has the other keywords, because another place may refer with other ones.
 			return s.add(s.scope+ref+" and "+string(key), func() *expr {
 				return s.value(s.merge(target, rest, where), s.scope+ref, depth+1)
 			})
@@ -54,7 +55,8 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 	return e
 }
 
-// resolve returns the value at a JSON pointer (RFC 6901) in the schema.
+// resolve returns the schema to which a $ref leads: a JSON pointer (RFC 6901) in this schema, or in a part of it that
+// $id or $anchor names.
 func (s *schemas) resolve(ref string) (any, bool) {
 	base, path, _ := strings.Cut(ref, "#")
 	ok, at := true, s.root
@@ -106,7 +108,7 @@ func (s *schemas) name(v any, base string, depth int) {
 			base = strings.TrimSuffix(id, "#")
 			s.names[base] = v
 			if depth == 0 {
-				base = ""
+				base = "" // the root's anchors are also valid without its $id
 			}
 		}
 		if anchor, ok := v.values["$anchor"].(string); ok {
@@ -174,8 +176,8 @@ func closedBy(o *object) *object {
 	return nil
 }
 
-// closed adds to out, which is the intersection of schemas by and other. It applies additionalProperties of by to the
-// properties that only other declares. Without by it adds nothing.
+// closed applies additionalProperties of schema `by` to the properties that only schema `other` declares. It adds the
+// result to out, the intersection of both, and returns it. Without by it changes nothing.
 func (s *schemas) closed(by, other, out *object) *object {
 	if by == nil {
 		return out
@@ -248,6 +250,7 @@ func (s *schemas) mergeKey(key string, a, b any) (any, error) {
 		}
 		return a, nil
 	case "anyOf":
+		// (a1 or a2) and (b1 or b2) is one of all pairs.
 		if both := []any{}; s.spend(64 * len(listA) * len(listB)) {
 			for _, x := range listA {
 				for _, y := range listB {

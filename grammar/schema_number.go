@@ -39,7 +39,8 @@ type decimal struct {
 	fraction string
 }
 
-// decimalOf reads a JSON number.
+// decimalOf returns the exact value of a JSON number. ok is false for another value, or for a number of too many
+// digits.
 func decimalOf(v any) (d decimal, ok bool) {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -48,7 +49,7 @@ func decimalOf(v any) (d decimal, ok bool) {
 	text, negative := strings.CutPrefix(string(n), "-")
 	text, exponent, _ := strings.Cut(strings.ToLower(text), "e")
 	whole, fraction, _ := strings.Cut(text, ".")
-	shift := 0
+	shift := 0 // the exponent: digits to move the point to the right
 	if exponent != "" {
 		var err error
 		if shift, err = strconv.Atoi(exponent); err != nil {
@@ -118,7 +119,8 @@ type bound struct {
 }
 
 // bounds reads one end of a range of numbers from two keywords: names[0] is an inclusive bound, such as minimum, and
-// names[1] an exclusive one. sign is 1 for the lower end and -1 for the upper. It returns the tighter bound, or nil.
+// names[1] an exclusive one. sign is 1 for the lower end and -1 for the upper end. It returns the tighter bound, or nil
+// if there is none.
 func (s *schemas) bounds(o *object, where string, sign int, names ...string) (b *bound) {
 	for i, name := range names {
 		if !o.has(name) {
@@ -148,7 +150,8 @@ func (b *bound) mirrored() *bound {
 
 var one = big.NewInt(1)
 
-// toWhole returns the lower or upper bound of the integers in a range. The bound is itself an integer in the range.
+// toWhole returns the smallest integer of the range above a lower bound, or the largest one below an upper bound, as an
+// inclusive bound.
 func (b *bound) toWhole(lower bool) *bound {
 	if b == nil {
 		return nil
@@ -157,6 +160,7 @@ func (b *bound) toWhole(lower bool) *bound {
 	if b.fraction != "" {
 		ceil.Add(ceil, one)
 	}
+	// The magnitude's floor is the number's ceiling.
 	if b.negative {
 		floor, ceil = ceil.Neg(ceil), floor.Neg(floor)
 	}
@@ -278,8 +282,8 @@ func signed(low, high *bound, places int) *expr {
 }
 
 // magnitudes matches the nonnegative numbers from low to high, without a sign. places is the maximum number of digits
-// of a fraction, or -1 for any. places is 0 for integers, and their bounds are then integers and inclusive. The
-// alternatives are: numbers with the whole part of low, numbers with the whole part of high, and all numbers between
+// of a fraction, or -1 for any. places is 0 for integers, and their bounds are then inclusive integers. The
+// alternatives are numbers with the whole part of low, numbers with the whole part of high, and all numbers between
 // these.
 func magnitudes(low, high *bound, places int) *expr {
 	if low == nil || low.negative {
@@ -354,7 +358,8 @@ func more(low, high byte, places int) *expr {
 	return seq(digit(low, high), digits(0, rest(places)))
 }
 
-// atLeast is the set of fractions that are at least low, or above it if open.
+// atLeast returns the set of fractions of at most places digits (-1 for any) that are at least low, or above it if
+// open. low has the digits after the point.
 func atLeast(low string, open bool, places int) fraction {
 	switch {
 	case places == 0:
@@ -375,7 +380,8 @@ func atLeast(low string, open bool, places int) fraction {
 		more(low[0]+1, '9', places))}
 }
 
-// atMost is the set of fractions that are at most high, or below it if open.
+// atMost returns the set of fractions of at most places digits (-1 for any) that are at most high, or below it if open.
+// high has the digits after the point.
 func atMost(high string, open bool, places int) fraction {
 	switch {
 	case places == 0:

@@ -238,8 +238,8 @@ func (r *patternReader) class() []span {
 	return set
 }
 
-// char reads a character or an escape. inClass says that it stands in a character class, where other escapes are
-// allowed.
+// char reads a character or an escape, and returns the set that it stands for. inClass says that it is in a character
+// class, where other escapes are allowed.
 func (r *patternReader) char(inClass bool) []span {
 	c, n := utf8.DecodeRuneInString(r.rest())
 	from := r.at
@@ -301,7 +301,8 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 func only(c rune) []span { return []span{{c, c}} }
 
-// hex reads a character's code in hex digits. Two surrogate halves in a row are one character.
+// hex reads a character's code in the given number of hexadecimal digits. A high and a low half of a surrogate pair
+// (\uD83D\uDE00) are one character. from is the position of the escape, for errors.
 func (r *patternReader) hex(from, digits int) []span {
 	read := func(n int) (rune, bool) {
 		text := r.rest()[:min(n, len(r.rest()))]
@@ -431,8 +432,8 @@ func (p *pattern) asserts() bool {
 	return p.op >= patternBegin || slices.ContainsFunc(p.list, (*pattern).asserts)
 }
 
-// searched returns the expression of all strings that contain a match of p. With begins the match must be at the
-// beginning of the string, and with ends at the end.
+// searched returns the expression of the strings in which p, which is plain, has a match. With begins the match must be
+// at the beginning of the string, and with ends at the end.
 func (s *schemas) searched(p *pattern, where string, begins, ends bool) *expr {
 	list := []*pattern{p}
 	switch {

@@ -67,7 +67,8 @@ func Load(g *ir.Graph, weights ir.WeightSource, opt Options) (runtime.Executable
 	return e, nil
 }
 
-// newExecutable prepares a graph for runs. It is [Load] without the graph's name in errors.
+// newExecutable prepares a graph for runs, by the fast path or, with Options.Reference, by the reference. [Load] adds
+// the graph's name to its errors.
 func newExecutable(g *ir.Graph, weights ir.WeightSource, opt Options) (*executable, error) {
 	share, err := sharedWith(opt.Share)
 	if err != nil {

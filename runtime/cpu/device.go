@@ -143,7 +143,8 @@ func (e *executable) UploadFrom(ctx context.Context, t ir.DType, dims []int,
 	return tensor, nil
 }
 
-// upload is UploadFrom, without the program's name in errors.
+// upload copies a tensor of dtype t with extents dims from a reader to a new device tensor. [UploadFrom] adds the
+// program's name to its errors.
 func (e *executable) upload(ctx context.Context, t ir.DType, dims []int,
 	from io.ReaderAt) (*runtime.DeviceTensor, error) {
 	if from == nil {

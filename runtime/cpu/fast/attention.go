@@ -61,12 +61,13 @@ func (a *attended) seen(i int) (first, end int) {
 
 // scores computes the scores of the keys that a query sees, from key first on, into room, which has space for all keys.
 func (a *attended) scores(room []float32, row int) (first int, scores []float32) {
-	first, end := a.seen(row % a.t)
+	first, end := a.seen(row % a.t) // row counts the queries of all heads
 	scores = room[:end-first]
 	if len(scores) == 0 {
 		return first, scores
 	}
 	keys := a.k.Floats[a.group(row/a.t)*a.k.Apart:]
+	// One query times all keys that it sees.
 	multiply(scores, len(scores), a.q.Floats[row*a.d:(row+1)*a.d], keys[first*a.d:end*a.d], 1, len(scores), a.d)
 	for j, x := range scores {
 		scores[j] = a.scaled(x)

@@ -19,7 +19,7 @@ func attentionLSE(c *interp.Call) error {
 		if len(scores) > 0 {
 			top = reducers[ir.OpReduceMax].list(scores)
 		}
-		if !math.IsInf(top, -1) {
+		if !math.IsInf(top, -1) { // the query sees a key
 			top += math.Log(exponentials(scores))
 		}
 		c.Out[row] = float32(top)
@@ -186,7 +186,7 @@ func (g *attentionGradient) weights(w, slopes []float32, row, rows, key, keys in
 func total(out, weights, rows []float32) {
 	weigh(out, weights, rows)
 	for x := range out {
-		if out[x] == out[x] {
+		if out[x] == out[x] { // not NaN
 			continue
 		}
 		sum := float32(0)

@@ -200,7 +200,8 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	}
 }
 
-// bytesRoom returns the number of words of memory that multiplyBytes needs. t is the format of b.
+// bytesRoom returns the size of the memory that multiplyBytes needs, in words of four bytes. t is the format of b.
+// interleaved says that b is stored in panels already, so that no panel is copied.
 func bytesRoom(t ir.DType, interleaved bool, rows, k int) int {
 	p := vector.panels[t]
 	if p == nil {

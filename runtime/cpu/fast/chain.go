@@ -133,7 +133,8 @@ func (p *chainOf[T]) begin(readers []readerOf[T]) *scratch[T] {
 	return p.beginWith(p.scratch(), readers)
 }
 
-// beginWith is begin for scratch memory s.
+// beginWith reads the arguments that have a single element into scratch memory s, once for all blocks of a run, and
+// returns s.
 func (p *chainOf[T]) beginWith(s *scratch[T], readers []readerOf[T]) *scratch[T] {
 	for i := range p.args {
 		if p.reads[i] && readers[i].repeats() {
@@ -163,17 +164,19 @@ func (p *chainOf[T]) run(out []T, readers []readerOf[T], lo int, s *scratch[T]) 
 	p.apply(out, s)
 }
 
-// read sets the operands of the arguments to their values for n elements of the result, from element lo on.
+// read sets the operands of the arguments to their values for n elements of the result, from element lo on. An argument
+// is read in place if it is stored as the chain needs it. Otherwise its elements are copied or repeated in scratch
+// memory.
 func (p *chainOf[T]) read(readers []readerOf[T], lo, n int, s *scratch[T]) {
 	for i := range p.args {
 		elems := n
 		if s.rowElems > 0 && p.ofRow[i] {
-			elems = min(s.rowElems, n)
+			elems = min(s.rowElems, n) // the same elements serve every row
 		}
 		s.repeated[i] = false
 		switch at := &readers[i]; {
 		case !p.reads[i]:
-		case at.repeats():
+		case at.repeats(): // beginWith has read it
 			s.operands[i], s.repeated[i] = s.buffers[i], true
 		case p.onlyFused[i] && canFuse() && at.repeatsFor(lo, n):
 			s.operands[i], s.repeated[i] = s.buffer(i)[:fusedElems], true
@@ -188,7 +191,8 @@ func (p *chainOf[T]) read(readers []readerOf[T], lo, n int, s *scratch[T]) {
 	}
 }
 
-// apply runs the instructions, and stores the result in out.
+// apply runs the instructions for the operands in s, and stores the result in out. Several successive instructions may
+// be one step, in assembly.
 func (p *chainOf[T]) apply(out []T, s *scratch[T]) {
 	n, last := len(out), len(p.code)-1
 	for i := 0; i <= last; i++ {
@@ -199,7 +203,7 @@ func (p *chainOf[T]) apply(out []T, s *scratch[T]) {
 		} else if c.fused != nil && canFuse() {
 			end += c.fused.length - 1
 		}
-		if end < last {
+		if end < last { // only the last instruction stores to out
 			to = s.operands[p.code[end].out][:n]
 		}
 		if i = end; programs {
@@ -216,7 +220,8 @@ func (p *chainOf[T]) apply(out []T, s *scratch[T]) {
 // narrowed returns the address of a list of float32.
 func narrowed[T number](list []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(list))) }
 
-// scratch returns scratch memory with the constants.
+// scratch returns scratch memory for one worker, with the constants in it: idle memory if there is some, or else new
+// memory.
 func (p *chainOf[T]) scratch() *scratch[T] {
 	if s, ok := p.idle.Get().(*scratch[T]); ok {
 		return s
@@ -248,7 +253,8 @@ type chains struct {
 	uses     []int  // by node ID: how often the node is an argument of a node, an output or the new value of a state
 }
 
-// newChains counts the uses of a graph's nodes.
+// newChains returns the chains of a graph. It counts the uses of each node by live nodes, outputs and updates of
+// states.
 func newChains(g *ir.Graph) *chains {
 	c := &chains{nodes: g.Nodes(), constant: interp.IsConstant(g), uses: make([]int, len(g.Nodes()))}
 	live := g.Live()

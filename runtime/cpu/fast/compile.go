@@ -130,6 +130,8 @@ func bitsOfNumber[T number](x T) uint64 {
 }
 
 // node compiles a node, and returns its value, rounded to the node's dtype. args are the values of its arguments.
+// Floats use the float formula of the op's row, or else the op's Go function. Words (integers and bools) have their own
+// formulas.
 func (b *compilerOf[T]) node(n *ir.Node, args []int) int {
 	info, attrs := n.Op().Info(), n.Attrs()
 	switch {
@@ -229,7 +231,7 @@ func (b *compilerOf[T]) expression(e *expression, args []int, attrs ir.Attrs) in
 		return b.constant(T(*e.number))
 	case e.attribute != "":
 		return b.constant(T(attrs.Float(e.attribute)))
-	case e.function == "":
+	case e.function == "": // an argument
 		return args[e.argument]
 	}
 	in := make([]int, len(e.operands))
@@ -237,7 +239,7 @@ func (b *compilerOf[T]) expression(e *expression, args []int, attrs ir.Attrs) in
 		in[i] = b.expression(o, args, attrs)
 	}
 	if d := b.definition(e.function); d != nil {
-		return b.expression(d, in, nil)
+		return b.expression(d, in, nil) // a function that is itself a formula
 	}
 	return b.instruction(b.primitive(e.function), in)
 }

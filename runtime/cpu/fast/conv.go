@@ -64,9 +64,11 @@ const channelBlock = 4
 // convolves reports whether a node is an op, a kind of convolution, of floats that float32 represents.
 func convolves(n *ir.Node, op ir.Op) bool { return n.Op() == op && isNarrow(n.DType()) && narrow(n) }
 
-// phasesOf returns the phases of a convolution.
+// phasesOf returns the phases of a convolution. A transposed convolution with strides has one for each remainder of the
+// positions: its results use only the taps with that remainder. A convolution has a single phase.
 func phasesOf(n *ir.Node) (list []convPhase) {
 	w := ir.WindowOf(n)
+	// Axes that the op lacks have extent 1.
 	kernel, stride, dilation := [3]int{1, 1, 1}, [3]int{1, 1, 1}, [3]int{1, 1, 1}
 	for i, first := 0, 3-len(w.Kernel); i < len(w.Kernel); i++ {
 		kernel[first+i] = int(w.Kernel[i])
@@ -194,7 +196,8 @@ type convAxis struct {
 	reach  int   // the largest shift
 }
 
-// newConvAxis returns an axis of a convolution. It computes the other fields from a's extents, stride and dilation.
+// newConvAxis returns an axis of a convolution with a's extents, stride and dilation. It computes, for each tap, the
+// image (the input's elements with one remainder of the stride) that it reads, and its shift there.
 func newConvAxis(a convAxis) convAxis {
 	for k := range a.kernel {
 		at := k * a.dilation
@@ -326,6 +329,7 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 		s.direct = s.direct && a.kernel == 1 && a.stride == 1 && a.in == a.out && a.low == 0
 	}
 	s.channels, s.units = s.outPer, 1
+	// A kernel of one element has no neighbours, so all positions become one axis.
 	if s.direct && !s.strided {
 		one := newConvAxis(convAxis{in: 1, out: 1, kernel: 1, stride: 1})
 		s.axes = [3]convAxis{one, one, newConvAxis(convAxis{in: size, out: size, kernel: 1, stride: 1})}
@@ -369,6 +373,7 @@ func (s *convShape) tile() {
 	width := wide.out + wide.reach
 	s.cols = wide.out
 	s.rows = (taskElems - planes*high.reach*width) / ((planes + s.outPer) * width)
+	// Whole rows if at least two fit, and else a part of one row.
 	if s.rows = min(max(s.rows, 1), high.out); s.rows > 1 {
 		s.rows = evenParts(high.out, s.rows)
 		return
@@ -612,7 +617,8 @@ type convRun struct {
 	skipPadding bool     // terms in the padding are left out
 }
 
-// part computes one part of the result: number `part` of an image and a group, which unit counts together.
+// part computes one part of the result. unit counts the images and their groups together, and part counts, from the
+// innermost to the outermost, the blocks of channels, of columns, of rows and the depth.
 func (r *convRun) part(worker, unit, part int) {
 	high, wide := &r.axes[1], &r.axes[2]
 	blocks := (r.outPer + r.channels - 1) / r.channels
@@ -932,7 +938,7 @@ func volume(dims []int) int {
 
 // The functions below compute in Go what the assembly does.
 
-// convTilePlain is like convTile, but in Go.
+// convTilePlain computes a tile of a convolution, as the assembly function convTile does, in Go.
 func convTilePlain(n int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
 	blocks int, add bool) {
 	for o := range blocks * channelBlock {

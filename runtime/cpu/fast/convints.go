@@ -29,7 +29,7 @@ type intConv struct {
 	offsets                       []int // by group of a row of packed weights: its offset in the image, in bytes
 }
 
-// newIntConv returns the sizes for a node that depend only on the weights. weights has their extents.
+// newIntConv returns the sizes of an integer convolution that depend only on the weights. weights has their extents.
 func newIntConv(n *ir.Node, form *intForm, weights []int) *intConv {
 	w := ir.WindowOf(n)
 	p := &intConv{intForm: form, inPer: weights[1], outPer: weights[0] / n.Attrs().Int("groups")}
@@ -39,6 +39,7 @@ func newIntConv(n *ir.Node, form *intForm, weights []int) *intConv {
 	}
 	last := len(p.kernel) - 1
 	p.width, p.apart = p.kernel[last], p.dilation[last]
+	// Groups of integers are taken along the kernel or along the channels, whichever wastes fewer.
 	if p.neighbours = p.inPer*p.groups(p.width) < p.groups(p.inPer)*p.width; p.neighbours {
 		p.kernel[last] = p.groups(p.width)
 		p.dilation[last] *= p.elems
@@ -77,7 +78,7 @@ func (p *intConv) setExtents(x, out []int) {
 func (p *intConv) setOffsets() {
 	for part := range p.parts() {
 		for tap := range volume(p.kernel) {
-			phase, at, step := 0, 0, 1
+			phase, at, step := 0, 0, 1 // the phase of a tap, its position in the phase, and the elements of one step
 			for axis := len(p.kernel) - 1; axis >= 0; axis-- {
 				q := tap % p.kernel[axis] * p.dilation[axis]
 				tap /= p.kernel[axis]

@@ -158,7 +158,7 @@ func copyBox[E any](c *interp.Call, b boxCopy, to, from []E) error {
 	if volume(b.dims) == 0 {
 		return nil
 	}
-	dims, steps := b.merged()
+	dims, steps := b.merged() // adjacent axes that are contiguous in both are one
 	last := len(dims) - 1
 	n, toStep, fromStep := dims[last], steps[0][last], steps[1][last]
 	return c.ParallelRange(volume(dims[:last]), n+elementWork, func(lo, hi int) {
@@ -205,7 +205,7 @@ func repeat[E any](list []E, x E) {
 // reverse sets to to the elements of from in the reversed order, 64 bits at a time.
 func reverse[E any](to, from []E) {
 	size := int(unsafe.Sizeof(*new(E)))
-	if n := len(to) * size / 8; n > 0 && size < 8 {
+	if n := len(to) * size / 8; n > 0 && size < 8 { // n words of 64 bits
 		first := len(to) - n*8/size
 		words := unsafe.Slice((*uint64)(unsafe.Pointer(&from[first])), n)
 		reversed := unsafe.Slice((*uint64)(unsafe.Pointer(&to[0])), n)
@@ -298,8 +298,8 @@ func bytesOfResult(c *interp.Call) (list []byte, size int) {
 	return bytesIn(c.Ints), 8
 }
 
-// bytesLike returns the memory of an argument of the result's dtype. If it has another form in memory than the result,
-// it is converted.
+// bytesLike returns the memory of an argument of the result's dtype, in the form that the result has in memory. If the
+// argument has another form, it is converted to new memory.
 func bytesLike(c *interp.Call, t interp.Tensor) []byte {
 	size := t.DType.BlockBytes()
 	switch {
@@ -308,6 +308,7 @@ func bytesLike(c *interp.Call, t interp.Tensor) []byte {
 	case t.Ints != nil:
 		return bytesIn(t.Ints)
 	case t.Stored != nil && c.Stored != nil:
+		// A mapped file may have it at an address that is not aligned.
 		if list := t.Stored.Bytes; uintptr(unsafe.Pointer(unsafe.SliceData(list)))%uintptr(size) == 0 {
 			return list
 		}

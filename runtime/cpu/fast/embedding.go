@@ -23,6 +23,7 @@ func embedding(c *interp.Call) error {
 	failed := make([]error, len(ids))
 	err := c.ParallelRange(len(ids), width, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
+			// The row of an index out of range is the nearest one.
 			at := int(min(max(ids[i], 0), int64(vocab-1))) * width
 			row := c.Out[i*width : (i+1)*width]
 			if table.Stored != nil {

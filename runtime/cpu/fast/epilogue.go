@@ -33,6 +33,7 @@ func (c *chains) epilogueOf(n *ir.Node, absorbed []bool) (own *ir.Node, e *epilo
 	}
 	inside := slices.Clone(absorbed)
 	members := c.membersFor(n, inside)
+	// Among the arguments, the last convolution or matmul that only the chain uses.
 	for _, m := range members {
 		for _, a := range m.Args() {
 			if (own == nil || a.ID() > own.ID()) && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) &&
@@ -53,6 +54,7 @@ func (c *chains) epilogueOf(n *ir.Node, absorbed []bool) (own *ir.Node, e *epilo
 	}
 	b.of[own] = element
 	e = &epilogue{chain: b.compile(c, members)}
+	// The epilogue reads the result of own from registers or the cache, and the rest as arguments.
 	for i, a := range e.args {
 		if a == own {
 			e.own, e.reads[i] = i, false
@@ -173,7 +175,8 @@ func (r *epilogueRun) apply(worker int, list []float32, stride, first, n, apart,
 	}
 }
 
-// chainAll applies the chain to results from number first on.
+// chainAll applies the chain to a list of results, in place. first is the number of the list's first element among the
+// results.
 func (r *epilogueRun) chainAll(worker int, list []float32, first int) {
 	s := r.scratch[worker]
 	if s == nil {

@@ -31,7 +31,7 @@ func parse(text string) (*expression, error) {
 	return e, nil
 }
 
-// tokens splits a formula into names, numbers, {…} and signs.
+// tokens splits a formula into names, numbers, attributes or arguments in braces, and signs of one or two characters.
 func tokens(text string) []string {
 	var list []string
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
@@ -106,7 +106,8 @@ func (p *parser) choice() *expression {
 var precedence = [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="},
 	{"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/"}}
 
-// binary parses an expression with the binary operators of a level and of those after it.
+// binary parses an expression with the binary operators of a level of precedence and of the levels that bind more
+// tightly.
 func (p *parser) binary(level int) *expression {
 	if level == len(precedence) {
 		return p.unary()

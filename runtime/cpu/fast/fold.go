@@ -69,7 +69,7 @@ func (c *chains) folding(n *ir.Node, absorbed []bool) *interp.Kernel {
 func newFold[T number](c *chains, n *ir.Node, absorbed []bool) *fold[T] {
 	var members []*ir.Node
 	f, x := &fold[T]{node: n}, n.Arg(0)
-	fits := isWide(x) == f.wide() || f.wide() && !takesFloats(x)
+	fits := isWide(x) == f.wide() || f.wide() && !takesFloats(x) // the chain can compute in the fold's type
 	if c.uses[x.ID()] == 1 && !c.constant[x.ID()] && computable(x) && fits {
 		members = c.membersFor(x, absorbed)
 		absorbed[x.ID()] = true
@@ -92,6 +92,7 @@ func newFold[T number](c *chains, n *ir.Node, absorbed []bool) *fold[T] {
 		return f
 	}
 	f.long = f.compileSteps(c, members, nil)
+	// In a pass that keeps values in memory, the later steps read them instead of computing them again.
 	f.short = f.long
 	if kept := f.reusedValues(); len(kept) > 0 {
 		f.short = f.compileSteps(c, members, kept)

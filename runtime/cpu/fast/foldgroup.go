@@ -221,7 +221,7 @@ func withinPlain(list []float64, least, most float64) bool {
 	return !slices.ContainsFunc(list, func(y float64) bool { return !(math.Abs(y) >= least && math.Abs(y) <= most) })
 }
 
-// put rounds or wraps row values and stores them as the elements from number `at` on of the output.
+// put rounds or wraps row values to the node's dtype, and stores them in the output from element `at` on.
 func (g *groupFold[T]) put(at int, values []float64) {
 	if g.room == nil {
 		g.room = make([]T, block)
@@ -380,8 +380,8 @@ func (g *groupFold[T]) tall() int {
 	return max(1, block/g.count)
 }
 
-// inMemory reports whether the elements that a chain reads, of all rows of the group, are neighbours in memory. The
-// chain has no code, or is a row program.
+// inMemory reports whether the elements that chain p reads, of all rows of the group, are contiguous in memory. p has
+// no code, or is a row program.
 func (g *groupFold[T]) inMemory(p *chainOf[T]) bool {
 	x := p.result
 	if len(p.code) > 0 {
@@ -450,7 +450,8 @@ func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], to *sink[T], r
 	return x
 }
 
-// value returns the row value s: a list by row of the group.
+// value returns the row value s as a list, with an element for each row of the group. It computes each value once, if
+// the group has a worker alone.
 func (g *groupFold[T]) value(s *ir.Scalar) []float64 {
 	for _, v := range g.values {
 		if v.of == s {

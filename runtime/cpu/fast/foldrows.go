@@ -50,7 +50,8 @@ type foldLayout struct {
 	groups  []group   // the rows
 }
 
-// layout returns the rows of a run.
+// layout returns the rows of a run: how the result's and the argument's elements are divided into rows and groups. It
+// keeps the layout of the last run, because most runs have equal extents.
 func (f *fold[T]) layout(c *interp.Call) (*foldRows[T], error) {
 	dims, err := c.Extents(f.node.Arg(0))
 	if err != nil {
@@ -191,6 +192,7 @@ func (r *foldRows[T]) compute() error {
 		if err != nil {
 			return err
 		}
+		// Each row's parts are merged in order.
 		for at, g := range list {
 			g.results[i] = results[at*parts]
 			for _, part := range results[at*parts+1 : (at+1)*parts] {
@@ -201,7 +203,7 @@ func (r *foldRows[T]) compute() error {
 		}
 	}
 	if r.long.each == nil {
-		parts, each = 1, r.n
+		parts, each = 1, r.n // the rows have one result, so there is nothing to divide
 	}
 	err := r.call.Parallel(len(list)*parts, r.work(each*groups[0].count), func(_, task int) {
 		k := task % parts * each

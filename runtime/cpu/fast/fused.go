@@ -99,8 +99,9 @@ func (b *compilerOf[T]) readers(result int) []int {
 	return uses
 }
 
-// setFused gives the instructions what the assembly computes together. at has the operands of values. setFused finds
-// out which arguments nothing else reads.
+// setFused sets, in the first instruction of each fused sequence, the sequence that one assembly function computes.
+// found has these by instruction, and at has the operands of values. It also finds the arguments that only fused
+// sequences read (onlyFused).
 func (p *chainOf[T]) setFused(found map[int]*fused, at []int) {
 	p.onlyFused = slices.Repeat([]bool{true}, len(p.args))
 	read := func(operand int) {

@@ -42,7 +42,7 @@ func indices(ids interp.Tensor) interp.Tensor {
 	return ids
 }
 
-// gatherBy is like gather, for a type of indices.
+// gatherBy computes a gather with indices of type T, by the size of an element.
 func gatherBy[T index](c *interp.Call, ids []T) error {
 	out, size := bytesOfResult(c)
 	from := bytesLike(c, c.Args[0])
@@ -107,8 +107,8 @@ func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) erro
 	})
 }
 
-// gatherEach sets each element of to, [len(to)/inner, inner], to an element of x, [n, inner]. ids has its row in x; its
-// column is the same in both.
+// gatherEach sets each element of to, [len(to)/inner, inner], to the element of x, [n, inner], in the same column and
+// in the row that ids gives for it. Rows out of range are clamped.
 func gatherEach[T index, E any](to, x []E, ids []T, n, inner int) {
 	if inner == 1 {
 		for i, id := range ids[:len(to)] {

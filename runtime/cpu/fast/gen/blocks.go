@@ -274,7 +274,7 @@ func half(from Mem, y VecVirtual) {
 	VBROADCASTSS(y.AsX(), y)
 }
 
-// decode generates the function that decodes blocks.
+// decode generates the assembly function that decodes blocks of format f to floats.
 func (w width) decode(f blocks) {
 	name := "decode" + f.name + w.suffix
 	TEXT(name, NOSPLIT, "func(dst *float32, src *byte, n int)")
