@@ -41,7 +41,8 @@ var (
 	others = []ir.DType{ir.IQ2_XS, ir.IQ3_S}
 )
 
-// allPairs returns all cases.
+// allPairs returns all cases to compare: matmuls, products with one vector (matvec), softmax, RMS norms and attentions,
+// with extents that language models have.
 func allPairs() []pair {
 	var list []pair
 	for _, n := range []int{1024, 2048, 4096, 8192} {
@@ -83,7 +84,7 @@ func matmuls(t ir.DType, m, n, k int) []pair {
 	return []pair{half, full}
 }
 
-// matvec is the case of one f32 row of k elements times weights [n,k] of dtype t.
+// matvec returns the case of a matmul of one f32 row of k elements and weights [n,k] of dtype t.
 func matvec(t ir.DType, n, k int) pair {
 	name := fmt.Sprintf("matvec/%s/%dx%d/n1", t, n, k)
 	p := pair{name, "ggml", []string{name}, matmulLine(t, 1, n, k, 0)}
@@ -109,7 +110,8 @@ func matmulLine(t ir.DType, m, n, k int, prec int32) string {
 	return line(opMulMat, []int{n, m}, params, source(t, k, n), source(ir.F32, k, m))
 }
 
-// attention is q[heads,t,d] over kv heads of s keys. A causal one has a mask, because ggml cannot express it otherwise.
+// attention returns the cases of an attention of queries [heads,t,d] over s keys of kv heads, in ggml with f16 and with
+// f32 sums. A causal one has a mask in ggml, which cannot express it otherwise.
 func attention(heads, kv, t, s, d int, causal bool) []pair {
 	kind := "full"
 	sources := []string{source(ir.F32, d, t, heads), source(ir.F16, d, s, kv), source(ir.F16, d, s, kv)}
@@ -130,11 +132,12 @@ func attention(heads, kv, t, s, d int, causal bool) []pair {
 	return []pair{of("half_sums/"+name, half, 0, name), of(name, full, precF32, name)}
 }
 
-// line is a line of ggml's case file: op, dtype and extents of the result, its parameters, its sources.
+// line returns a line of ggml's case file: an op's number, the dtype and extents of its result, its parameters, and its
+// sources as of function source.
 func line(op int, extents []int, params []int32, sources ...string) string {
-	words := []any{op, 0}
+	words := []any{op, 0} // 0 is ggml's number of f32
 	for i := range 4 {
-		words = append(words, extent(extents, i))
+		words = append(words, extent(extents, i)) // ggml has 4 extents, the innermost first
 	}
 	words = append(words, len(params))
 	for _, p := range params {
@@ -144,7 +147,7 @@ func line(op int, extents []int, params []int32, sources ...string) string {
 	return strings.TrimSuffix(fmt.Sprintln(words...), "\n") + " " + strings.Join(sources, " ")
 }
 
-// source is a tensor of the case file: its dtype, extents and strides in bytes.
+// source returns a tensor as ggml's case file describes it: the number of its dtype, 4 extents, and 4 strides in bytes.
 func source(t ir.DType, extents ...int) string {
 	number, ok := t.GGML()
 	if !ok {
@@ -171,7 +174,7 @@ func extent(extents []int, i int) int {
 	return 1
 }
 
-// bits is a float as ggml stores it among an op's integer parameters.
+// bits returns a float as ggml stores it among an op's integer parameters.
 func bits(x float32) int32 { return int32(math.Float32bits(x)) }
 
 // caseText returns the file of cases for ggml: a line with its name for each pair.

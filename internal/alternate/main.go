@@ -89,7 +89,8 @@ func run() error {
 	return write(pairs, theirs, ours)
 }
 
-// runGGML measures the cases once and keeps the best times, in microseconds.
+// runGGML measures the cases once with ggml's tool, and stores a case's time, in microseconds, in best if it is smaller
+// than the one there.
 func runGGML(caseFile string, best map[string]float64) error {
 	words := append(strings.Fields(*ops), "perf", "-b", *backend, "--test-file", caseFile)
 	cmd := exec.Command(words[0], words[1:]...)
@@ -101,7 +102,7 @@ func runGGML(caseFile string, best map[string]float64) error {
 	found := 0
 	for line := range strings.Lines(string(out)) {
 		m := ggmlLine.FindStringSubmatch(line)
-		if m == nil {
+		if m == nil { // a heading, or a case that ggml does not run
 			continue
 		}
 		us, err := strconv.ParseFloat(m[2], 64)
@@ -121,7 +122,7 @@ func runGGML(caseFile string, best map[string]float64) error {
 
 var ggmlLine = regexp.MustCompile(`\(name=([^,]+),.*\):\s+[0-9]+ runs -\s+([0-9.]+) us/run`)
 
-// runVkc measures the cases once.
+// runVkc measures the cases once with vkc bench, which writes its report to path.
 func runVkc(pairs []pair, path string) (*bench.Report, error) {
 	var names []string
 	for _, p := range pairs {
@@ -129,7 +130,7 @@ func runVkc(pairs []pair, path string) (*bench.Report, error) {
 			names = append(names, regexp.QuoteMeta(c))
 		}
 	}
-	slices.Sort(names)
+	slices.Sort(names) // for Compact: several pairs may name the same case
 	cmd := exec.Command(*vkcPath, "bench", "--quiet", "--scale", "full", "--no-tuning", "--output", path,
 		"--filter", "^("+strings.Join(slices.Compact(names), "|")+")$")
 	cmd.Stdout, cmd.Stderr = nil, os.Stderr
@@ -149,7 +150,8 @@ func keepBest(best, round *bench.Report) {
 	}
 }
 
-// write prints the table and writes both files.
+// write prints a table of both times of each case and, if the flags ask for them, writes vkc's report and the file of
+// ggml's times.
 func write(pairs []pair, theirs map[string]float64, ours *bench.Report) error {
 	out := bufio.NewWriter(os.Stdout)
 	var points []bench.Point

@@ -33,6 +33,7 @@ func (p Package) Calls(t *testing.T, values ...any) {
 			p.call(t, v.Type().String(), v)
 			continue
 		}
+		// A method of a nil error may panic.
 		if _, is := value.(error); is && v.Kind() == reflect.Pointer && v.IsNil() {
 			continue
 		}
@@ -56,7 +57,8 @@ func typeOf(value any) reflect.Type {
 	return typ
 }
 
-// call calls a function with zero arguments, and fails the test if it panics.
+// call calls a function or method with zero arguments. The test fails if it panics, or if it takes a context first and
+// returns no error for a nil one.
 func (p Package) call(t *testing.T, name string, f reflect.Value) {
 	t.Helper()
 	args := make([]reflect.Value, f.Type().NumIn())
@@ -64,6 +66,7 @@ func (p Package) call(t *testing.T, name string, f reflect.Value) {
 		args[i] = reflect.Zero(f.Type().In(i))
 	}
 	if f.Type().IsVariadic() {
+		// Call would make a variadic argument of it: pass none instead.
 		args = args[:len(args)-1]
 	}
 	defer func() {
@@ -72,6 +75,7 @@ func (p Package) call(t *testing.T, name string, f reflect.Value) {
 		}
 	}()
 	results := f.Call(args)
+	// Close and Unwrap may return nil even so.
 	if len(results) == 0 || strings.HasSuffix(name, ".Close") || strings.HasSuffix(name, ".Unwrap") {
 		return
 	}

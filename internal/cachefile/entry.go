@@ -65,8 +65,8 @@ func checksum(head, payload []byte) []byte {
 	return h.Sum(nil)
 }
 
-// decode returns the payload of a file, a slice of b, or an error if the file is not the complete, undamaged entry for
-// key.
+// decode checks that the file content b is the complete, undamaged entry for key, and returns its payload, a slice of
+// b.
 func (d Dir) decode(b []byte, key Key) ([]byte, error) {
 	if len(b) < headerSize {
 		return nil, fmt.Errorf("%d bytes, shorter than the header of %d", len(b), headerSize)

@@ -72,12 +72,14 @@ func isNumber(v float64) bool { return !math.IsNaN(v) && math.Abs(v) < 1e300 }
 
 func (a axis) at(v float64) float64 { return a.first + (a.last-a.first)*(v-a.from)/(a.to-a.from) }
 
-// ticks calls f with the axis' round numbers.
+// ticks calls f with each round number on the axis and with its text.
 func (a axis) ticks(f func(v float64, label string)) {
+	// The digits after the point that show a.step. 1e-9 keeps log10 of a power of ten from rounding down.
 	digits := max(0, -int(math.Floor(math.Log10(a.step)+1e-9)))
+	// The limit ends the loop if the step is too small to change v.
 	for i := 0; i <= 40; i++ {
 		v := a.from + float64(i)*a.step
-		if v > a.to+a.step/2 {
+		if v > a.to+a.step/2 { // half a step is for rounding errors
 			return
 		}
 		if digits > 6 || math.Abs(v) >= 1e9 {
@@ -100,8 +102,9 @@ func textBox(x, y float64, text, anchor string) [4]float64 {
 	return [4]float64{x, y - 10, x + wide, y}
 }
 
-// labelAt finds a position for the label of a dot at (x, y) that overlaps no other text: to the right or left of the
-// dot, moved up or down as needed. If there is none it returns the first position. anchor is the SVG text-anchor.
+// labelAt returns a position for the label of a dot at (x, y), and the label's SVG text-anchor, and adds the label's
+// box to b. The label is to the right or left of the dot, moved up or down so that it overlaps no other text. If every
+// position overlaps some text, labelAt returns the first.
 func (b *boxes) labelAt(x, y float64, name string) (tx, ty float64, anchor string) {
 	var first [4]float64
 	for i := range 10 {
@@ -133,7 +136,7 @@ func (b *boxes) overlaps(box [4]float64) bool {
 	return false
 }
 
-// Write writes the drawing.
+// Write writes the chart as an SVG drawing.
 func (c Chart) Write(w io.Writer) error {
 	var xs, ys [][]float64
 	for _, l := range c.Lines {
@@ -171,8 +174,8 @@ func (c Chart) Write(w io.Writer) error {
 	return err
 }
 
-// draw draws the points of a line: points with a mark as a circle and a label, and the others as a polyline. taken has
-// the places of labels.
+// draw writes the points of a line: a circle and a label for each point that has a mark, and one polyline through the
+// others. taken has the boxes of the texts drawn so far.
 func (l Line) draw(printf func(format string, args ...any), x, y axis, taken *boxes, color string) {
 	var points []string
 	for j := range min(len(l.X), len(l.Y)) {

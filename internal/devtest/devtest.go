@@ -54,7 +54,8 @@ func Layers(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
 	return g, weights
 }
 
-// Compile compiles for a profile.
+// Compile compiles a graph for the device profile of that name. The test fails if that fails, or if the program could
+// not be stored in the cache.
 func Compile(t *testing.T, g *ir.Graph, profile string) *vkc.Program {
 	t.Helper()
 	caps, err := device.Profile(profile)
@@ -106,7 +107,7 @@ func Noise(t *testing.T, dims ...int) *ir.Data {
 	return d
 }
 
-// OnEach runs a test on the reference and on the best Vulkan device.
+// OnEach runs a test as two subtests: on the CPU reference and on the best Vulkan device.
 func OnEach(t *testing.T, test func(t *testing.T, dev *vkc.Device)) {
 	t.Run("reference", func(t *testing.T) {
 		cpu, err := vkc.OpenDevice("cpu")
@@ -135,7 +136,7 @@ func OpenDevice(t testing.TB) *vkc.Device {
 	return dev
 }
 
-// OpenNamed opens the reference or the Vulkan device.
+// OpenNamed opens the CPU reference if name is "cpu", and otherwise the Vulkan device of the tests.
 func OpenNamed(t testing.TB, name string) *vkc.Device {
 	t.Helper()
 	if name != "cpu" {
@@ -244,7 +245,7 @@ func TensorOf[T vkc.Element](t *testing.T, values []T, dims ...int) *ir.Data {
 	return d
 }
 
-// WantError fails unless err is one line with all of those texts.
+// WantError fails the test unless err is not nil and its text is one line that contains all of texts.
 func WantError(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	if err == nil {

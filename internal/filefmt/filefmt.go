@@ -71,8 +71,8 @@ const (
 	maxNamesCompared = 4096
 )
 
-// Nearest returns up to n names of have, ordered by edit distance to name and then alphabetically. It examines only the
-// first names of a very long list.
+// Nearest returns up to n names of have that resemble name, for an error message: ordered by edit distance and then
+// alphabetically. It examines only the first names of a very long list.
 func Nearest(name string, have []string, n int) []string {
 	type scored struct {
 		name     string
@@ -95,14 +95,16 @@ func Nearest(name string, have []string, n int) []string {
 
 func clip(s string) string { return s[:min(len(s), maxBytesCompared)] }
 
-// editDistance is the Levenshtein distance in bytes, computed row by row.
+// editDistance returns the Levenshtein distance: the least number of bytes to insert, delete or replace that makes a
+// into b.
 func editDistance(a, b string) int {
+	// row[j] is the distance of the first i bytes of a to the first j bytes of b. It starts with i = 0.
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		diagonal := row[0] // of one byte less in both
 		row[0] = i + 1
 		for j := range len(b) {
 			substitute := diagonal

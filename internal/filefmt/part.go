@@ -31,8 +31,8 @@ func (e *PartError) Error() string {
 // partName is the end of the names of parts: model-00001-of-00003.gguf.
 var partName = regexp.MustCompile(`-(\d+)-of-(\d+)(\.[^.]+)$`)
 
-// PartOf returns the part number and the number of parts, counted from 1, in a file's name. If it is not a part, of is
-// 0 or 1.
+// PartOf returns the part number, counted from 1, and the number of parts that the name of a file states, such as
+// "-00002-of-00003". If the file is not a part of a model, of is 0 or 1.
 func PartOf(path string) (part, of uint64) {
 	m := partName.FindStringSubmatch(filepath.Base(path))
 	if m == nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// ByteSize returns the size in bytes of a tensor of that type and shape, or an error if it is too large.
+// ByteSize returns the size in bytes of a tensor of type t and shape dims. It returns an error if the shape is invalid
+// for t or the size is too large.
 func ByteSize(t ir.DType, dims []int) (int64, error) {
 	if len(dims) > ir.MaxRank {
 		return 0, fmt.Errorf("%d axes are over the limit of %d", len(dims), ir.MaxRank)

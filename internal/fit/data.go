@@ -49,7 +49,8 @@ const keep = 1.3
 // of a race, in which the device may have run at a lower clock than in the later rounds of the others.
 const disturbed = 2.5
 
-// fromTuning returns the data of a file of vkc tune, for a device with this number of cores.
+// fromTuning converts a file of vkc tune, measured on a device with that many cores, to a dataset. It leaves out
+// kernels without a default or a best time, schedules that rates do not describe, and disturbed times.
 func fromTuning(f *tunefile.File, cores int64) *dataset {
 	d := &dataset{device: f.Device, driver: f.Driver, cores: cores, machine: f.Machine}
 	rates, _ := schedule.NVIDIARates()
@@ -68,6 +69,8 @@ func fromTuning(f *tunefile.File, cores int64) *dataset {
 				continue
 			}
 			m.traits = *k.Traits
+			// The fit needs times of tiles that have a rate. Of others the fast ones stay, in case they get a rate
+			// later.
 			known := slices.ContainsFunc(rates, func(r schedule.TileRate) bool { return r.Suits(m.traits, *x.Rated) })
 			if known || x.Micros <= keep*m.best {
 				m.tiles = append(m.tiles, timed{*x.Rated, x.Micros})
@@ -82,13 +85,13 @@ func fromTuning(f *tunefile.File, cores int64) *dataset {
 // digits formats a number with four digits.
 func digits(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
-// text encodes the data.
+// text encodes the dataset as the text that its type describes.
 func (d *dataset) text() []byte {
 	var b bytes.Buffer
 	m := d.machine
 	fmt.Fprintf(&b, "device\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", d.device, d.driver, d.cores, digits(m.CopyGBps),
 		digits(m.MatrixF16), digits(m.MatrixI8), digits(m.VectorF32), digits(m.LaunchNs))
-	number := map[string]int{}
+	number := map[string]int{} // of each tile, from 1: 0 is a tile without a line
 	for _, k := range d.kernels {
 		for _, t := range k.tiles {
 			if name := string(t.Table) + "\t" + t.Tile; number[name] == 0 {
@@ -112,7 +115,7 @@ func (d *dataset) text() []byte {
 	return b.Bytes()
 }
 
-// read reads the data of all devices.
+// read reads the datasets of all devices, the text files of a folder.
 func read(dir fs.FS) (sets []*dataset, err error) {
 	names, err := fs.Glob(dir, "*.txt")
 	if err != nil {
@@ -166,7 +169,7 @@ func (f *fields) bool() bool {
 	return v
 }
 
-// parse decodes the text of a dataset.
+// parse decodes the text of a dataset, which method text encodes.
 func parse(text []byte) (*dataset, error) {
 	d := &dataset{}
 	var tiles []schedule.Rated
@@ -182,7 +185,7 @@ func parse(text []byte) (*dataset, error) {
 			tiles = append(tiles, schedule.Rated{Table: schedule.RateTable(f.next()), Tile: f.next()})
 		case kind == "kernel":
 			k := measured{label: f.next(), standard: f.next(), first: f.float(), best: f.float()}
-			if len(f.list) > 0 {
+			if len(f.list) > 0 { // only kernels in tiles have traits
 				k.traits = schedule.Traits{Rows: f.int(), MatMuls: int(f.int()), Blocks: f.bool(), Runs: f.bool(),
 					ReadNs: f.float(), StoreNs: f.float()}
 			}

@@ -70,9 +70,9 @@ type sample struct {
 	estimate float64
 }
 
-// newFit prepares a fit of the rates of tiles to the measurements of some devices. It assigns each measured time to the
-// first rate that suits the kernel. It leaves out kernels with fewer than two such times, which say nothing about the
-// choice of a tile.
+// newFit prepares a fit of the rates of tiles to the measurements of some devices and to the anchors, its last dataset.
+// It assigns each measured time to the first rate that suits the kernel. It leaves out kernels with fewer than two such
+// times, which say nothing about the choice of a tile.
 func newFit(sets []*dataset, rates []schedule.TileRate) *fit {
 	sets = append(slices.Clone(sets), anchors(rates))
 	f := &fit{sets: sets, rates: append([]schedule.TileRate(nil), rates...), first: rates,
@@ -106,15 +106,18 @@ func newFit(sets []*dataset, rates []schedule.TileRate) *fit {
 	return f
 }
 
-// anchors returns the measurements that the first rates come from, large matmuls and attentions, as a dataset. So the
-// fit keeps the choices for those unless others outweigh them.
+// anchors returns a dataset of large matmuls and attentions with the times that the given rates estimate. With it the
+// fit keeps the choices of these kernels, which the first rates were measured with, unless other measurements outweigh
+// them.
 func anchors(rates []schedule.TileRate) *dataset {
+	// The device is about an H100.
 	d := &dataset{cores: 132, machine: device.Machine{CopyGBps: 2500, MatrixF16: 600, MatrixI8: 1250, VectorF32: 60}}
 	for _, size := range []int64{512, 2048, 4096} {
 		for _, table := range []schedule.RateTable{schedule.RatesMatrix, schedule.RatesBytes, schedule.RatesFloat,
 			schedule.RatesFlash} {
 			for _, t := range []schedule.Traits{{MatMuls: 1}, {MatMuls: 1, Blocks: true}, {MatMuls: 1, Runs: true},
 				{MatMuls: 2}, {MatMuls: 2, Blocks: true}} {
+				// Only rates of table RatesMatrix depend on traits other than rows.
 				if t.Rows = size; table != schedule.RatesMatrix && t != (schedule.Traits{Rows: size, MatMuls: 1}) {
 					continue
 				}
@@ -131,13 +134,13 @@ func anchors(rates []schedule.TileRate) *dataset {
 	return d
 }
 
-// run adjusts one rate after the other, each to the best of its grid near its present value, until nothing gets
-// better.
+// run sets the rates: it adjusts one after the other to the best value near its present one, until nothing gets better
+// or after the given number of sweeps.
 func (f *fit) run() {
 	for range sweeps {
 		better := f.overheads()
 		for i := range f.rates {
-			for which := range 2 {
+			for which := range 2 { // Efficiency and Alone
 				better = f.adjust(i, which) || better
 			}
 		}
@@ -161,7 +164,7 @@ func (f *fit) overheads() (changed bool) {
 					sum += f.error2(s)
 				}
 			}
-			if sum < least-1e-7 {
+			if sum < least-1e-7 { // ignore rounding errors
 				best, least = ns, sum
 			}
 		}
@@ -174,11 +177,12 @@ func (f *fit) overheads() (changed bool) {
 // adjust moves one rate of tile i, its Efficiency or its Alone, to the best grid point near its present one, and
 // reports whether that made the objective smaller.
 func (f *fit) adjust(i, which int) bool {
-	if len(f.uses[i]) == 0 || which == 1 && f.first[i].Alone == 0 {
+	if len(f.uses[i]) == 0 || which == 1 && f.first[i].Alone == 0 { // no kernel depends on this rate
 		return false
 	}
 	now := f.steps[i][which]
 	best, least := now, f.objective(i)
+	// Larger steps skip small local minima.
 	for _, move := range []int{-8, -4, -2, -1, 1, 2, 4, 8} {
 		n := now + move
 		if n < -maxSteps || n > maxSteps {
@@ -193,12 +197,13 @@ func (f *fit) adjust(i, which int) bool {
 	return best != now
 }
 
-// set sets one rate of tile i to a grid point.
+// set sets one rate of tile i, its Efficiency if which is 0 or else its Alone, to the first value times step to the
+// power of steps, rounded to three digits after the point.
 func (f *fit) set(i, which, steps int) {
 	f.steps[i][which] = steps
 	first := []float64{f.first[i].Efficiency, f.first[i].Alone}[which]
 	value := math.Round(first*math.Pow(step, float64(steps))*1000) / 1000
-	if steps == 0 {
+	if steps == 0 { // the first value stays as it is, not rounded
 		value = first
 	}
 	if which == 0 {
@@ -233,12 +238,13 @@ func (f *fit) cost(s *subject) float64 {
 	}
 	shares, regret := 0.0, 0.0
 	for _, t := range s.tiles {
+		// This is (t.estimate/least) to the power of -1/choiceWidth: 1 for the tile that the estimates choose.
 		share := math.Exp(-math.Log(t.estimate/least) / choiceWidth)
 		shares += share
 		regret += float64(share * math.Log(t.micros/s.fastest))
 	}
 	cost := regret/shares + float64(errorWeight*f.error2(s))
-	if s.set == len(f.sets)-1 {
+	if s.set == len(f.sets)-1 { // the last dataset has the anchors
 		cost *= anchorWeight
 	}
 	return cost
@@ -253,13 +259,14 @@ func (f *fit) estimate(s *subject) {
 	}
 }
 
-// logError is the logarithm of the estimated over the measured time of a tile.
+// logError returns the logarithm of the estimated over the measured time of a tile.
 func (f *fit) logError(s *subject, t sample) float64 {
 	ns := max(t.estimate, s.traits.ReadNs) + s.traits.StoreNs + f.overhead[s.set]
 	return math.Log(ns / (1e3 * t.micros))
 }
 
-// error2 is the weighted mean square of the errors of a kernel's tiles.
+// error2 returns the weighted mean square of the errors of a kernel's estimates, where an error is the logarithm of
+// estimated over measured time.
 func (f *fit) error2(s *subject) float64 {
 	sum, weights, fastest := 0.0, 0.0, s.fastest
 	for _, t := range s.tiles {
@@ -273,7 +280,7 @@ func (f *fit) error2(s *subject) float64 {
 	return sum / weights
 }
 
-// source returns the Go source of the rates.
+// source returns the Go source of a map of the rates that differ from their first values.
 func (f *fit) source() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("// Code generated by \"go run ./internal/fit\"; DO NOT EDIT.\n\npackage schedule\n\n" +

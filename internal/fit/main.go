@@ -44,6 +44,8 @@ func main() {
 	}
 }
 
+// run fits the rates to the data of all devices under root, and writes their source and the table of the documentation.
+// If add is not "", it first replaces the data of one device as function replace does.
 func run(root, add string) error {
 	if add != "" {
 		if err := replace(root, add); err != nil {
@@ -75,7 +77,8 @@ func run(root, add string) error {
 	return os.WriteFile(filepath.Join(root, tableFile), page, 0o644)
 }
 
-// replace writes the data of a device from a file of vkc tune. add is "PROFILE=FILE".
+// replace writes the data of a device from a file of vkc tune. add is "PROFILE=FILE": the device's profile and that
+// file.
 func replace(root, add string) error {
 	profile, path, ok := strings.Cut(add, "=")
 	if !ok {

@@ -124,6 +124,7 @@ func Looped(g *ir.Graph, trips ir.Dim) (*ir.Graph, error) {
 	for i, o := range g.Outputs() {
 		t := o.Node.Type()
 		results = append(results, l.add(l.body, ir.OpState, nil, named(fmt.Sprintf("result %d", i), t)...))
+		// The loop carries each output as one more state, which begins as 0.
 		l.args = append(l.args, l.zeros(l.to, t))
 	}
 	l.move(g, g.Updates())
@@ -183,6 +184,7 @@ func Moved(g *ir.Graph) []Moving {
 	trips := ir.D(3)
 	for _, s := range g.Symbols() {
 		bound, _ := g.SymbolBound(s)
+		// Half of the symbol, rounded up, if that is few trips.
 		if d, err := ir.Symbol(s, int(bound)).Plus(1).FloorQuo(2); err == nil && d.Max() <= 6 {
 			trips = d
 		}
@@ -238,7 +240,7 @@ func (m Moving) Want(ctx context.Context, values graphgen.Values, symbols map[st
 	return in, out, err
 }
 
-// zeroOutputs returns outputs of g that are 0.
+// zeroOutputs returns the outputs of a graph that did not run: zeros with the dtypes and shapes of g's outputs.
 func zeroOutputs(g *ir.Graph, symbols map[string]int64) (map[string]*ir.Data, error) {
 	out := map[string]*ir.Data{}
 	for _, o := range g.Outputs() {
@@ -280,6 +282,7 @@ func (m *mover) move(g *ir.Graph, updates []ir.Update) {
 	for _, u := range updates {
 		needed[u.Value.ID()] = true
 	}
+	// Arguments come before their users, so that one pass backward finds all that is needed.
 	for _, n := range slices.Backward(g.Nodes()) {
 		for _, a := range n.Args() {
 			needed[a.ID()] = needed[a.ID()] || needed[n.ID()]
@@ -289,6 +292,7 @@ func (m *mover) move(g *ir.Graph, updates []ir.Update) {
 		if m.nodes[n] != nil || m.err != nil || !needed[n.ID()] && n.Op() != ir.OpInput {
 			continue
 		}
+		// A node with an odd number runs in the body even if it need not, so that both kinds occur.
 		given := n.Op() == ir.OpInput || n.Op() == ir.OpWeight || n.Op() == ir.OpState ||
 			n.ID()%2 == 0 && n.Op().Class() != ir.ClassControl
 		args, own := make([]*ir.Node, len(n.Args())), make([]*ir.Node, len(n.Args()))

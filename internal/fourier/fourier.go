@@ -36,7 +36,8 @@ var kept struct {
 	total int
 }
 
-// For returns the plan for a length, which is at least 1.
+// For returns the plan of transforms of length n, which is at least 1. It keeps plans for later calls, and forgets all
+// when they become too large.
 func For(n int) *Plan {
 	kept.Lock()
 	p := kept.plans[n]
@@ -44,7 +45,7 @@ func For(n int) *Plan {
 	if p != nil {
 		return p
 	}
-	p = newPlan(n)
+	p = newPlan(n) // without the lock: it may take long
 	kept.Lock()
 	defer kept.Unlock()
 	kept.total += n
@@ -87,7 +88,7 @@ func factors(n int) (list []int) {
 		}
 	}
 	for f := 3; n > 1; f += 2 {
-		if f*f > n {
+		if f*f > n { // the rest has no smaller factor: it is prime
 			f = n
 		}
 		for ; n%f == 0; n /= f {
@@ -125,13 +126,14 @@ func root(k, n int) complex128 {
 	return z
 }
 
-// Chirp returns the tables of the convolution that computes a transform of length n. chirp[k] is e^(-πi k²/n), and
-// kernel is the transform of its conjugate, wrapped around a power of two that is at least 2n-1.
+// Chirp returns the tables for a transform of length n by Bluestein's algorithm, as a convolution. chirp[k] is e^(-πi
+// k²/n). kernel is the transform of chirp's conjugate, repeated in reverse so that it is even, at a length that is a
+// power of two of at least 2n-1.
 func Chirp(n int) (chirp, kernel []complex128) {
 	size := 1 << bits.Len(uint(2*n-2))
 	chirp, kernel = make([]complex128, n), make([]complex128, size)
 	for k := range chirp {
-		chirp[k] = root(k*k%(2*n), 2*n)
+		chirp[k] = root(k*k%(2*n), 2*n) // without whole turns, so that the angle is exact
 	}
 	for k, c := range chirp {
 		kernel[k] = cmplx.Conj(c)
@@ -149,7 +151,8 @@ func (p *Plan) Work() int {
 	return p.n
 }
 
-// Transform replaces the n elements of x by X[k] = the sum of x[j] * e^(-2πi jk/n). work has Work() elements.
+// Transform replaces the n elements of x by their Fourier transform: X[k] is the sum of x[j] * e^(-2πi jk/n). work is
+// scratch of Work() elements.
 func (p *Plan) Transform(x, work []complex128) {
 	if p.inner != nil {
 		p.convolve(x, work)
@@ -162,6 +165,7 @@ func (p *Plan) Transform(x, work []complex128) {
 		from, to = to, from
 		n, stride = n/f, stride*f
 	}
+	// Passes alternate between x and work. An odd number of them ends in work.
 	if len(p.factors)%2 == 1 {
 		copy(x, from)
 	}
@@ -177,7 +181,8 @@ func (p *Plan) Inverse(x, work []complex128) {
 	}
 }
 
-// convolve transforms x by a convolution with the chirp.
+// convolve transforms x by Bluestein's algorithm: it multiplies by the chirp, convolves with its conjugate, and
+// multiplies by the chirp again.
 func (p *Plan) convolve(x, work []complex128) {
 	size := len(p.kernel)
 	y, work := work[:size], work[size:]
@@ -306,8 +311,9 @@ func (p *Plan) fromHalf(a, b complex128, k int) complex128 {
 	return (a + b + complex(imag(odd), -real(odd))) / 2
 }
 
-// RealInverse returns in out the n real numbers with the first n/2+1 elements of their transform. It ignores the
-// imaginary parts of x[0] and, for an even n, x[n/2]. It changes x, which has n elements or more, and work.
+// RealInverse sets out to the n real numbers whose transform begins with the n/2+1 elements of x; the others are their
+// conjugates. It ignores the imaginary parts of x[0] and, for an even n, x[n/2]. It overwrites x, which has n elements
+// or more, and work.
 func (p *Plan) RealInverse(x []complex128, out []float64, work []complex128) {
 	x[0] = complex(real(x[0]), 0)
 	if p.n%2 == 1 {
@@ -320,6 +326,7 @@ func (p *Plan) RealInverse(x []complex128, out []float64, work []complex128) {
 		}
 		return
 	}
+	// A transform of half the length computes pairs of results as the real and imaginary parts of one number.
 	half := p.n / 2
 	x[half] = complex(real(x[half]), 0)
 	for i, j := 0, half; i <= j; i, j = i+1, j-1 {

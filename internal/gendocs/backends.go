@@ -21,8 +21,8 @@ var errCompiles = errors.New("compiles")
 // missing matches the missing feature or limit in an error of the compiler.
 var missing = regexp.MustCompile(`feature (\w+):|(max\w+) \d+:`)
 
-// backends returns the section of docs/OPS.md on the dtypes that each op supports per profile. It compiles a case of
-// each op and dtype for every profile.
+// backends returns the section of docs/OPS.md that says which ops and dtypes each device profile supports. It compiles
+// a case of each op and dtype for every profile.
 func backends() (string, error) {
 	profiles := device.Kinds()
 	filter, dtypes := oneOfEach()
@@ -128,7 +128,7 @@ func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error)
 	return cells, nil
 }
 
-// lacking returns the missing features that an error names.
+// lacking returns the names of missing device features in the text of an error, or the text itself if it names none.
 func lacking(reason string) string {
 	var list []string
 	for _, m := range missing.FindAllStringSubmatch(reason, -1) {

@@ -33,7 +33,8 @@ func main() {
 	}
 }
 
-// run writes the header for the names that the sources of runtime/vk use.
+// run writes the header of package runtime/vk: the declarations of the Vulkan header in headerFile that the package's
+// sources use.
 func run(headerFile string) error {
 	header, err := os.ReadFile(headerFile)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Check compares a result with a file, or writes the file if update is set. command is the command that does so.
+// Check fails the test if have differs from the content of the file at path. If update is set it writes have to the
+// file instead. command is the shell command that runs the test with update set, for the error message.
 func Check(t testing.TB, path, have string, update bool, command string) {
 	t.Helper()
 	if update {
@@ -35,13 +36,14 @@ func Check(t testing.TB, path, have string, update bool, command string) {
 // mostLines bounds the printed lines of a difference, and mostCells the memory for finding it.
 const mostLines, mostCells = 40, 1 << 24
 
-// Diff returns the lines that differ, each with its number: "-" for wanted lines, "+" for the ones there are instead.
-// It returns "" if the texts are equal.
+// Diff returns the lines that differ, each with its number: "-" for lines of want, "+" for lines of have. It returns ""
+// if the texts are equal, and limits the number of lines.
 func Diff(want, have string) string {
 	if want == have {
 		return ""
 	}
 	a, b := strings.Split(want, "\n"), strings.Split(have, "\n")
+	// Equal lines at the beginning and end need no search.
 	first := 0
 	for first < len(a) && first < len(b) && a[first] == b[first] {
 		first++

@@ -43,7 +43,8 @@ var rules = []rule{
 	{"symbols", "docs/GUIDE.md#symbolic-extents", wideSymbols},
 }
 
-// Of returns the hints about a graph on a device. symbols has the values of symbols in typical runs, if they are known.
+// Of returns hints on how to change a graph so that it runs faster on a device. symbols has the values of the graph's
+// symbols in typical runs, if they are known.
 func Of(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning,
 	symbols map[string]int64) ([]Hint, error) {
 	low, err := compiler.Lower(ctx, g, caps, tuning)
@@ -51,7 +52,7 @@ func Of(ctx context.Context, g *ir.Graph, caps device.Caps, tuning device.Tuning
 		return nil, err
 	}
 	p := &program{graph: g, caps: caps, symbols: symbols, low: low}
-	hints := []Hint{}
+	hints := []Hint{} // not nil: JSON must have a list
 	for _, r := range rules {
 		if text := r.find(p); text != "" {
 			hints = append(hints, Hint{Name: r.name, Text: text, Page: r.page})
@@ -86,7 +87,7 @@ func launchBound(p *program) string {
 		"give a run more rows, such as a batch", kernels, launch/1e3, work/1e3)
 }
 
-// columnWeights finds weights of bytes that matmuls read as [K, N].
+// columnWeights returns a hint if matmuls read weights of one-byte elements in the order [K, N], or "".
 func columnWeights(p *program) string {
 	live := p.graph.Live()
 	var found []*ir.Node
@@ -132,7 +133,7 @@ func others(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// slowDoubles finds ops on f64 for a device that computes them much slower than f32.
+// slowDoubles returns a hint if the graph has f64 ops and the device computes them much slower than f32, or "".
 func slowDoubles(p *program) string {
 	times := device.DoubleTimes(p.caps)
 	if times < 8 {
@@ -162,7 +163,7 @@ func slowDoubles(p *program) string {
 // wideTimes is how many times a bound must be as large as a symbol's value to be worth a hint.
 const wideTimes = 16
 
-// wideSymbols finds symbols with bounds far above their values.
+// wideSymbols returns a hint if symbols have bounds far above their values, or "".
 func wideSymbols(p *program) string {
 	text := ""
 	for _, name := range p.graph.Symbols() {

@@ -58,7 +58,8 @@ func (s system) limits() (list []limit) {
 	return list
 }
 
-// groups returns the limits of the process's control groups, of either version.
+// groups returns the memory limits of the process's control groups and their parents, in version 1 or 2 of control
+// groups.
 func (s system) groups() (list []limit) {
 	text, err := os.ReadFile(path.Join(s.root, "proc/self/cgroup"))
 	if err != nil {
@@ -67,8 +68,8 @@ func (s system) groups() (list []limit) {
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		switch {
-		case len(parts) != 3:
-		case parts[1] == "":
+		case len(parts) != 3: // no line of a group
+		case parts[1] == "": // version 2 lists no controllers
 			list = append(list, s.tree("sys/fs/cgroup", parts[2], "memory.max", "memory.current", "inactive_file")...)
 		case strings.Contains(","+parts[1]+",", ",memory,"):
 			list = append(list, s.tree("sys/fs/cgroup/memory", parts[2], "memory.limit_in_bytes",
@@ -104,7 +105,8 @@ func (s system) number(name string) (int64, bool) {
 	return n, err == nil && n < 1<<60
 }
 
-// fields reads a file of names and numbers, the latter as bytes.
+// fields reads a file of lines "NAME NUMBER", such as /proc/meminfo, and returns the numbers by name. A number in kB is
+// converted to bytes. It returns nil if the file cannot be read.
 func (s system) fields(name string) map[string]int64 {
 	text, err := os.ReadFile(path.Join(s.root, name))
 	if err != nil {

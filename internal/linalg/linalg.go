@@ -59,6 +59,7 @@ func fillLower(l []float64, n int, v float64) {
 // dot returns the sum of x[i]*y[i] over the elements of x.
 func dot(x, y []float64) float64 {
 	y = y[:len(x)]
+	// Two sums let the CPU add in parallel. Conversions forbid fused multiply-adds, which not every CPU has.
 	var s0, s1 float64
 	for len(x) >= 2 {
 		s0, s1 = s0+float64(x[0]*y[0]), s1+float64(x[1]*y[1])
@@ -86,6 +87,7 @@ func dot4(x, a, b, c, d []float64) (sa, sb, sc, sd float64) {
 // rows of k elements. It reads only the lower triangle of a if lower is set, or else the upper one.
 func SolveTriangular(x, a, b []float64, n, k int, lower, transpose bool) {
 	copy(x, b)
+	// A lower matrix is solved from the first row on, and so is a transposed upper one.
 	forward := lower != transpose
 	for step := range n {
 		i := step
@@ -93,6 +95,7 @@ func SolveTriangular(x, a, b []float64, n, k int, lower, transpose bool) {
 			i = n - 1 - step
 		}
 		row := x[i*k : (i+1)*k]
+		// Rows of the solution that are known enter row i.
 		if !transpose {
 			from, to := 0, i
 			if !lower {
@@ -103,6 +106,7 @@ func SolveTriangular(x, a, b []float64, n, k int, lower, transpose bool) {
 		for c := range row {
 			row[c] /= a[i*n+i]
 		}
+		// Row i of a is column i of aᵀ: it takes the new row of the solution out of the rows that follow.
 		if transpose {
 			from, to := 0, i
 			if !lower {
@@ -113,13 +117,14 @@ func SolveTriangular(x, a, b []float64, n, k int, lower, transpose bool) {
 	}
 }
 
-// subtract subtracts from row the rows of x, times the factors.
+// subtract subtracts a linear combination from row: the rows of x, which have row's length, times the factors.
 func subtract(row, x, factors []float64) {
 	k := len(row)
 	if k == 1 {
 		row[0] -= dot(factors, x)
 		return
 	}
+	// Four rows at a time read and write row once.
 	for ; len(factors) >= 4; factors, x = factors[4:], x[4*k:] {
 		f0, f1, f2, f3 := factors[0], factors[1], factors[2], factors[3]
 		x0, x1, x2, x3 := x[:k], x[k:2*k], x[2*k:3*k], x[3*k:4*k]
@@ -326,16 +331,17 @@ func tridiagonal(t, diagonal, off []float64, n int) {
 	}
 }
 
-// reflectSides replaces t by h*t*h for the reflection h = 1 - tau*v*vᵀ, in rows and columns first and later. v is 0
-// before first. p is scratch of n elements.
+// reflectSides replaces the symmetric matrix t by h*t*h for the reflection h = 1 - tau*v*vᵀ, in the rows and columns
+// from first on. v is 0 before first. p is scratch of n elements.
 func reflectSides(t, v, p []float64, tau float64, first, n int) {
+	// h*t*h = t - v*wᵀ - w*vᵀ with p = tau*t*v and w = p - tau/2*(pᵀv)*v.
 	inner := 0.0
 	for i := first; i < n; i++ {
 		p[i] = tau * dot(v[first:], t[i*n+first:(i+1)*n])
 		inner += float64(p[i] * v[i])
 	}
 	for i := first; i < n; i++ {
-		p[i] -= float64(tau / 2 * inner * v[i])
+		p[i] -= float64(tau / 2 * inner * v[i]) // now w
 	}
 	for i := first; i < n; i++ {
 		row, a, b := t[i*n:(i+1)*n], v[i], p[i]

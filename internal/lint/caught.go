@@ -41,9 +41,10 @@ type catcher struct {
 	funcs map[types.Object]*unit
 }
 
-// runCaught reports bailouts that may leave the package or a goroutine. It first finds out, until nothing changes,
-// which functions a bailout may leave.
+// runCaught reports bailouts that may leave the package or a goroutine. It first finds out which functions a bailout
+// may leave: those that bail out, then those that call these, and so on until nothing changes.
 func runCaught(pass *analysis.Pass) (any, error) {
+	// The package does not bail out.
 	if !slices.ContainsFunc(pass.Pkg.Imports(), func(p *types.Package) bool { return p.Path() == bailouts }) {
 		return nil, nil
 	}
@@ -84,7 +85,7 @@ func runCaught(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// leaves reports whether a bailout may leave u, as far as the analysis of other units has come.
+// leaves reports whether a bailout may leave u, by what is known of the units that it calls so far.
 func (c *catcher) leaves(u *unit) bool {
 	for _, o := range u.calls {
 		if _, ok := o.(*types.Func); ok && isOfBailout(o) && o.Name() != "Caught" {

@@ -21,7 +21,8 @@ var Columns = &analysis.Analyzer{
 	Run:  runColumns,
 }
 
-// runColumns reports the lines of a package that are too long.
+// runColumns reports the lines of a package that have more than the allowed number of columns. Generated files and the
+// lines of tableRows are exempt.
 func runColumns(pass *analysis.Pass) (any, error) {
 	for _, file := range pass.Files {
 		if ast.IsGenerated(file) {

@@ -53,11 +53,12 @@ func ofErrors(d *ast.FuncDecl) bool {
 	return d.Recv != nil && (d.Name.Name == "Error" || d.Name.Name == "Unwrap" || d.Name.Name == "Is")
 }
 
-// exportedReceiver reports whether a function is no method, or one of an exported type.
+// exportedReceiver reports whether a declaration is a function without a receiver, or a method of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
 	}
+	// Strip the pointer and type parameters of *T[A, B].
 	t := d.Recv.List[0].Type
 	for {
 		switch x := t.(type) {

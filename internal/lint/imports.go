@@ -112,7 +112,8 @@ func importing(pass *analysis.Pass) []*ast.File {
 	})
 }
 
-// checkImport reports packages that an import reaches and the rule forbids. A helper may use any outside modules.
+// checkImport reports an import if the rule forbids any of the packages that it reaches. reached begins with the
+// imported package itself, followed by what it imports through helpers under internal.
 func checkImport(pass *analysis.Pass, spec *ast.ImportSpec, rule Rule, reached []string) {
 	for _, path := range reached {
 		if rule.allows(path) {

@@ -45,7 +45,8 @@ func sources(pass *analysis.Pass) []*ast.File {
 	})
 }
 
-// called returns the function that a call names, as package.Name or (package.Type).Name, or "".
+// called returns the full name of the function that a call names with a selector, such as "fmt.Println" or
+// "(*bytes.Buffer).Len". It returns "" for other nodes.
 func called(pass *analysis.Pass, n ast.Node) string {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {

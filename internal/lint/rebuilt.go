@@ -18,7 +18,7 @@ var Rebuilt = &analysis.Analyzer{
 	Run:  runRebuilt,
 }
 
-// runRebuilt reports copies of kernels outside of kernel.Map.
+// runRebuilt reports kernels that are copied field by field, except in kernel.Map, which exists for that.
 func runRebuilt(pass *analysis.Pass) (any, error) {
 	for _, file := range sources(pass) {
 		for _, decl := range file.Decls {

@@ -162,12 +162,13 @@ func bodyReturnsProduct(pass *analysis.Pass, body *ast.BlockStmt) bool {
 func isFloat(pass *analysis.Pass, e ast.Expr) bool {
 	tv := pass.TypesInfo.Types[e]
 	t := tv.Type
+	// The type of a declared name is at its object: Types has expressions only.
 	if id, ok := e.(*ast.Ident); ok {
 		if o := pass.TypesInfo.ObjectOf(id); o != nil {
 			t = o.Type()
 		}
 	}
-	if t == nil || tv.Value != nil {
+	if t == nil || tv.Value != nil { // constants are computed exactly
 		return false
 	}
 	return mayBeFloat(t)

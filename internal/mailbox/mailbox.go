@@ -124,8 +124,9 @@ func SlotWords(ranks int, exchanges []int, once bool) (words int) {
 // Part is the range of words that a device writes in an exchange.
 type Part struct{ At, Words int }
 
-// Layout returns the memory of each exchange of a run: all[i][r] is the part that rank r writes in exchange i. The
-// first exchange begins at word from of the slot memory. The next run may begin at next.
+// Layout returns the memory of each exchange of a run: all[i][r] is the part that rank r writes in exchange i.
+// exchanges[i] is the number of values that each rank gives. The first exchange begins at word from of the slot memory
+// or, if it does not fit there, at word 0. The next run may begin at word next.
 func (m *Mailbox) Layout(from int, exchanges []int) (all [][]Part, next int) {
 	for _, values := range exchanges {
 		from = m.slotOf(from, values)
@@ -261,7 +262,7 @@ type exchange struct {
 	values int    // that each device sends
 }
 
-// follow returns the exchange that a link describes, with the given number of values.
+// follow returns the exchange that a link describes, in which each device gives that many values.
 func follow(link []uint32, values int) (x exchange, err error) {
 	if len(link) != LinkWords {
 		return x, fmt.Errorf("a link of %d words: want %d", len(link), LinkWords)
@@ -327,6 +328,7 @@ func Give(link, values []uint32) error {
 	}
 	own := x.of(x.rank)
 	for i, v := range values {
+		// The epoch at the end of each line tells a receiver that the line is new.
 		own[wordIndex(i)] = v
 		own[i/lineValues*lineWords+lineValues] = x.epoch
 	}
@@ -334,8 +336,8 @@ func Give(link, values []uint32) error {
 	return nil
 }
 
-// Take returns the values of all ranks; own are the values of this device. It waits until they arrive or the mailbox is
-// stopped.
+// Take returns the values of all ranks in the exchange of a link. own are the values of this device, which become its
+// entry. Take waits until the others arrive or the mailbox is stopped.
 func Take(link, own []uint32) ([][]uint32, error) {
 	x, err := follow(link, len(own))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // longer than the time between two exchanges of a model's layers.
 const relaySpins = 1 << 20
 
-// Relay copies the flags of every device to the inboxes of the others until over is true.
+// Relay copies the flags of every device to the inboxes of the others, as the flags change, until over is true.
 func (m *Mailbox) Relay(over *atomic.Bool) {
 	type flag struct {
 		at, rank int
@@ -35,9 +35,9 @@ func (m *Mailbox) Relay(over *atomic.Bool) {
 			}
 		}
 		switch {
-		case spins == 0:
+		case spins == 0: // it copied a flag
 			drain()
-		case spins%1024 == 0 && over.Load():
+		case spins%1024 == 0 && over.Load(): // seldom: reading over costs time
 			return
 		case spins >= relaySpins && spins%1024 == 0:
 			time.Sleep(20 * time.Microsecond)

@@ -38,7 +38,7 @@ func Open(path string) (*File, error) {
 		return nil, err
 	}
 	m := &File{path: path, file: f, data: data}
-	if len(data) > 0 {
+	if len(data) > 0 { // an empty file has no mapping that could fault
 		mappings.Lock()
 		mappings.open[m] = true
 		mappings.Unlock()
@@ -122,9 +122,9 @@ func Guard(read func() error) (err error) {
 	defer func() {
 		switch fault := recover().(type) {
 		case nil:
-		case interface{ Addr() uintptr }:
+		case interface{ Addr() uintptr }: // a memory fault
 			f := mappingAt(fault.Addr())
-			if f == nil {
+			if f == nil { // not in a mapped file: a fault of the program
 				panic(fault)
 			}
 			err = f.shrunk()
@@ -132,6 +132,7 @@ func Guard(read func() error) (err error) {
 			panic(fault)
 		}
 	}()
+	// A system call that reads the mapping returns an error instead of a fault.
 	if err = read(); isFault(err) {
 		err = errors.Join(anyShrunk(), err)
 	}

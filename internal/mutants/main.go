@@ -97,7 +97,9 @@ type testRunner struct {
 	clean   map[string]error // results of tests without a fault, by their command line
 }
 
-// try runs the tests that should detect a fault. They must pass without it.
+// try runs the tests that should detect a fault, first without it, where they must pass, and then with it. outcome is
+// caught, missed or failed, and by is the first test that failed. The Go tool's overlay replaces the file, so that the
+// source stays as it is.
 func (l *testRunner) try(ctx context.Context, f fault) (outcome, by string, err error) {
 	text, err := os.ReadFile(f.file)
 	if err != nil {
@@ -108,7 +110,7 @@ func (l *testRunner) try(ctx context.Context, f fault) (outcome, by string, err 
 		return failed, "", err
 	}
 	key := fmt.Sprint(f.packages, f.run)
-	if _, known := l.clean[key]; !known {
+	if _, known := l.clean[key]; !known { // faults share tests: run them once without a fault
 		out, err := l.test(ctx, f)
 		if err != nil {
 			err = fmt.Errorf("fault %q: its tests fail without it, or there are none: %w\n%s", f.name, err, out)
@@ -147,7 +149,8 @@ var (
 	errNoTest = errors.New("no test matches")
 )
 
-// test runs the tests of a fault, on lavapipe as scripts/test does.
+// test runs the tests of a fault on lavapipe, as scripts/test does, and returns their output. flags are additional
+// flags of go test. It returns errBuild if the tests do not compile and errNoTest if there are none.
 func (l *testRunner) test(ctx context.Context, f fault, flags ...string) (out string, err error) {
 	root, err := os.Getwd()
 	if err != nil {
@@ -161,7 +164,7 @@ func (l *testRunner) test(ctx context.Context, f fault, flags ...string) (out st
 	}
 	cmd := exec.CommandContext(ctx, "scripts/with-vulkan", append(args, f.packages...)...)
 	cmd.Env = append(os.Environ(), "VKC_REQUIRE_DEVICE=1", "VKC_LAVAPIPE=1", "GALLIVM_PERF=nopt")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test ends its children too
 	var both bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &both, &both
 	err = cmd.Run()
@@ -175,7 +178,7 @@ func (l *testRunner) test(ctx context.Context, f fault, flags ...string) (out st
 	return out, err
 }
 
-// firstFailure finds the first failed test in the output of go test.
+// firstFailure returns the name of the first failed test in the output of go test, or the line of a panic.
 func firstFailure(out string) string {
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)

@@ -24,8 +24,8 @@ type Of struct {
 	Cost float64
 }
 
-// Pick returns a subset of a list of cases. It covers everything that the list covers of the following: each name, each
-// pair of property values in one case, and each name with each of its PerName values.
+// Pick returns a small subset of a list of cases that covers what the list covers: each name, each pair of values of
+// two properties in one case, and each name with each of its PerName values.
 func Pick[T any](list []T, of func(T) Of) []T {
 	return cover(list, func(c T) (keys []string, cost float64) {
 		o := of(c)

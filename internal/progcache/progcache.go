@@ -68,7 +68,8 @@ func (c *Cache) load(key cachefile.Key) (*bundle.File, bool) {
 	return f, ok
 }
 
-// Put stores a program without its weights. Callers may ignore the error: the program is then recompiled next time.
+// Put stores a program without its weights under a key. Callers may ignore the error: the program is then recompiled
+// next time.
 func (c *Cache) Put(key string, contents *bundle.Contents) error {
 	if c.off {
 		return nil

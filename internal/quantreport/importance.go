@@ -40,6 +40,7 @@ func (m *model) calibrate(ctx context.Context, windows [][]int64) (importances, 
 	sums := sumsFile{}
 	err = m.outputs(ctx, g, m.weights, windows, func(_ int, out map[string]*ir.Data) error {
 		for name, d := range out {
+			// The other outputs are logits.
 			if matrix, ok := strings.CutPrefix(name, sumPrefix); ok {
 				if err := sums.add(matrix, d); err != nil {
 					return err
@@ -88,7 +89,7 @@ func withActivations(g *ir.Graph) (*ir.Graph, error) {
 // sumsFile has sums of squares by the name of the weight, in the format of package imatrix.
 type sumsFile map[string][]float64
 
-// add adds the squares of activations, which lie along the columns of matrix name, to its sums.
+// add adds to the sums of matrix name the squares of the activations d [rows, columns] that it is multiplied by.
 func (s sumsFile) add(name string, d *ir.Data) error {
 	values, err := d.Floats()
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/vkc-go/vkc/quant"
 )
 
-// measure makes the measurements with the model.
+// measure measures the model: its f16 weights, and then each format without and with an importance matrix. With flag
+// -only it measures one format, and takes the others from the stored results.
 func measure(ctx context.Context, f flags) (_ *results, err error) {
 	dev, err := vkc.OpenDevice(f.device)
 	if err != nil {
@@ -28,7 +29,7 @@ func measure(ctx context.Context, f flags) (_ *results, err error) {
 	r := &results{Device: dev.Name()}
 	for _, d := range m.weights {
 		r.Parameters += int64(d.Elems())
-		if len(d.Dims) == 2 {
+		if len(d.Dims) == 2 { // norms and biases stay f32
 			r.Quantized += int64(d.Elems())
 		}
 	}
@@ -90,7 +91,7 @@ func (r *results) addTo(f flags, measure func(ir.DType) (measured, error)) (*res
 	if err != nil {
 		return nil, err
 	}
-	if r.Device != known.Device {
+	if r.Device != known.Device { // else the results name it once
 		one.Device = r.Device
 	}
 	known.Formats = slices.DeleteFunc(known.Formats, func(m measured) bool { return m.Type == t })
@@ -102,7 +103,8 @@ func (r *results) addTo(f flags, measure func(ir.DType) (measured, error)) (*res
 // agree reports whether two measurements agree as closely as measurements on two devices do.
 func agree(a, b float64) bool { return math.Abs(a-b) <= 1e-3*math.Abs(b) }
 
-// importance measures the importance matrix on the calibration files in the folder source.
+// importance measures the importance matrix on the calibration files in the folder source, and describes these files in
+// r.
 func (m *model) importance(ctx context.Context, source string, r *results) (importances, error) {
 	texts, info, err := calibrationText(source)
 	if err != nil {
@@ -117,7 +119,8 @@ func (m *model) importance(ctx context.Context, source string, r *results) (impo
 	return m.calibrate(ctx, windows)
 }
 
-// measureFormat measures one format in the model, without and with importance weights.
+// measureFormat scores the model with its matrices in format t. If quantizing to t can use importance weights, it
+// scores it with those too.
 func (m *model) measureFormat(ctx context.Context, t ir.DType, windows [][]int64, ref [][]float64,
 	importance importances) (one measured, err error) {
 	one.Type = t

@@ -74,8 +74,8 @@ func loadF32(f *gguf.File, name string) (*ir.Data, error) {
 	return ir.FromFloats(ir.F32, values, d.Dims...)
 }
 
-// windows cuts texts into token lists for one run each, each starting with the beginning-of-text token. The last token
-// of a window is only predicted.
+// windows cuts texts into lists of tokens, one for each run of the model. Each starts with the beginning-of-text token.
+// The last token of a list is only predicted, not given to the model. predicted is the number of predicted tokens.
 func (m *model) windows(texts []string) (list [][]int64, predicted int, err error) {
 	bos, ok := m.tokenizer.BOS()
 	if !ok {
@@ -94,7 +94,8 @@ func (m *model) windows(texts []string) (list [][]int64, predicted int, err erro
 	return list, predicted, nil
 }
 
-// outputs runs a graph over each window, without the window's last token, and passes the outputs to visit.
+// outputs runs a graph over each window, without its last token, and calls visit with the window's index and the
+// outputs.
 func (m *model) outputs(ctx context.Context, g *ir.Graph, w ir.WeightSource, windows [][]int64,
 	visit func(i int, out map[string]*ir.Data) error) (err error) {
 	exe, err := m.device.LoadGraph(ctx, g, w)
@@ -119,7 +120,8 @@ func (m *model) outputs(ctx context.Context, g *ir.Graph, w ir.WeightSource, win
 	return nil
 }
 
-// quantizedWeights returns the weights with all matrices quantized to t and dequantized.
+// quantizedWeights returns the model's weights after a round trip: matrices are quantized to t and dequantized, and the
+// others are unchanged.
 func (m *model) quantizedWeights(t ir.DType, importance importances) (vkc.WeightMap, error) {
 	all := vkc.WeightMap{}
 	for name, d := range m.weights {
@@ -173,7 +175,8 @@ func (m *model) evaluate(ctx context.Context, w vkc.WeightMap, windows [][]int64
 	return s, logits, err
 }
 
-// window adds the predictions of a run. It uses all cores and adds in a fixed order, so that the sums are reproducible.
+// window adds the scores of one run, whose predictions are logits [len(next), vocab]. base are the f16 model's logits
+// and next the right tokens. It uses all cores, and adds in a fixed order so that the sums are reproducible.
 func (s *score) window(base, logits []float64, next []int64) {
 	vocab := len(logits) / len(next)
 	each := make([]score, len(next))

@@ -38,7 +38,7 @@ func normalLoss(t ir.DType) (rmse, matmul float64, err error) {
 	return relative(widen(stored), widen(w)), relative(multiply(stored, x), multiply(w, x)), nil
 }
 
-// roundTrip quantizes w to t and dequantizes it.
+// roundTrip quantizes w to t, weighted by importance if that is not nil, and returns the dequantized result.
 func roundTrip(t ir.DType, w, importance []float32) ([]float32, error) {
 	n, err := t.BytesFor(int64(len(w)))
 	if err != nil {
@@ -52,7 +52,8 @@ func roundTrip(t ir.DType, w, importance []float32) ([]float32, error) {
 	return out, quant.DequantizeParallel(out, t, packed)
 }
 
-// multiply multiplies the rows of w by the vectors of x, in float64.
+// multiply returns the products of each row of w with each vector of x, summed in float64. Rows and vectors have
+// normalColumns elements.
 func multiply(w, x []float32) []float64 {
 	y := make([]float64, 0, len(w)/normalColumns*normalVectors)
 	for row := 0; row < len(w); row += normalColumns {

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// page is docs/QUANT.md.
+// page returns the text of docs/QUANT.md.
 func page(r *results) string {
 	var b strings.Builder
 	b.WriteString(`<!-- Written by go run ./internal/quantreport from quant.json: do not edit. -->
@@ -141,9 +141,11 @@ func (t target) row(b *strings.Builder, cells ...string) {
 	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// sizeVerdict says whether the format is as much smaller than f32 as the target says.
+// sizeVerdict says whether the format is as much smaller than f32 as the target says: "yes", "rounded only" or "no",
+// with the reason.
 func (t target) sizeVerdict() string {
 	have := ratio(t.format)
+	// Round to the digits that the target has: one after the point, or none.
 	scale := 10.0
 	if t.ratio == math.Trunc(t.ratio) {
 		scale = 1

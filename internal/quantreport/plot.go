@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// plot draws two panels of error over bits per weight, as SVG for light and dark pages.
+// plot returns an SVG drawing for light and dark pages with two panels of error over bits per weight: of random numbers
+// and of the model.
 func plot(r *results) string {
 	top := &panel{y: 34, title: "Relative RMSE of normally distributed weights"}
 	bottom := &panel{y: 34 + panelHeight + 78, title: "KL divergence of the next token's distribution from the f16 " +
@@ -114,7 +115,8 @@ func (p *panel) height(value float64) float64 {
 	return p.y + panelHeight*(most-math.Log10(value))/(most-least)
 }
 
-// draw writes the panel as SVG.
+// draw writes the panel as SVG: its title, axes, dots and labels. A label that is far from its dot has a line to it. A
+// format measured with an importance matrix also has a hollow dot.
 func (p *panel) draw(b *strings.Builder) {
 	fmt.Fprintf(b, `<text x="%d" y="%.0f" font-weight="600">%s</text>`+"\n", panelLeft, p.y-12, p.title)
 	p.drawAxes(b)
@@ -169,7 +171,8 @@ func (a box) nearest(x, y float64) (float64, float64) {
 	return max(a.x, min(x, a.x+a.w)), max(a.y, min(y, a.y+a.h))
 }
 
-// obstacles are the boxes of the marks, and of the lines to hollow ones.
+// obstacles returns the boxes that labels must not overlap: one for each format, around its dot and, if it has one, its
+// hollow dot.
 func (p *panel) obstacles() []box {
 	list := make([]box, len(p.marks))
 	for i, m := range p.marks {

@@ -32,7 +32,8 @@ func calibrationText(folder string) ([]string, textInfo, error) {
 	return readTexts(os.DirFS(folder), calibrationFiles)
 }
 
-// readTexts reads files, and describes them.
+// readTexts returns the content of the named files, and their number, size and checksum, by which results record what
+// they were measured on.
 func readTexts(from fs.FS, names []string) ([]string, textInfo, error) {
 	sum := sha256.New()
 	info := textInfo{Files: len(names)}

@@ -29,7 +29,8 @@ func Fill(dst []byte, t ir.DType, lo, hi float64, rng *rand.Rand) {
 	}
 }
 
-// poolOf returns the encoded bytes of size random blocks for a key. It makes them once.
+// poolOf returns `size` random blocks of a key, encoded. It makes them once per key and returns the same bytes
+// afterwards.
 func poolOf(k key) []byte {
 	if p, ok := pools.Load(k); ok {
 		return p.([]byte)

@@ -36,8 +36,9 @@ func (v Vectors) at(time, head, heads, keys int) []float64 {
 	return v.Elements[from : from+keys]
 }
 
-// Run computes heads lo to hi of all batches, [Batches, Heads]. It sets y [Batches, Times, Heads, Values] and last
-// [Batches, Heads, Values, Keys]. Either may be nil, which leaves it out.
+// Run computes the recurrence of heads lo to hi-1, counted over all batches as [Batches, Heads]. It sets y [Batches,
+// Times, Heads, Values] and the states after the last time, last [Batches, Heads, Values, Keys]. Either may be nil, and
+// is then not stored.
 func (s *Scan) Run(y, last []float64, lo, hi int) {
 	size := s.Values * s.Keys
 	own, decay := make([]float64, size), make([]float64, s.Keys)
@@ -60,7 +61,8 @@ func (s *Scan) Run(y, last []float64, lo, hi int) {
 	}
 }
 
-// decays sets out to the factors of S at a row of Decay.
+// decays sets out to the factors of the state's columns at one time of a head. at is the row of s.Decay, which has one
+// value for all columns or one for each. So has a head's rate.
 func (s *Scan) decays(out []float64, at, head int) {
 	n := len(s.Decay) / (s.Batches * s.Times * s.Heads)
 	d, rate, r := s.Decay[at*n:(at+1)*n], []float64{1}, 1
@@ -75,12 +77,13 @@ func (s *Scan) decays(out []float64, at, head int) {
 				out[j] = math.Exp(out[j])
 			}
 		} else {
-			out[j] = out[0]
+			out[j] = out[0] // one factor serves all columns
 		}
 	}
 }
 
-// step computes one time of a head.
+// step updates a head's state [Values, Keys] by one time, t, counted over all batches. It sets y [Values] unless that
+// is nil.
 func (s *Scan) step(state, decay, y []float64, t, head int) {
 	q, k := s.Q.at(t, head, s.Heads, s.Keys), s.K.at(t, head, s.Heads, s.Keys)
 	a, b := s.A.at(t, head, s.Heads, s.Keys), s.B.at(t, head, s.Heads, s.Keys)
@@ -90,7 +93,7 @@ func (s *Scan) step(state, decay, y []float64, t, head int) {
 			v *= s.Scale[at]
 		}
 		row := state[i*s.Keys : (i+1)*s.Keys]
-		var read, sum float64
+		var read, sum float64 // read is the state's row times a
 		if a != nil {
 			for j, x := range row {
 				read += float64(x * a[j])

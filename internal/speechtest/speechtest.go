@@ -90,7 +90,8 @@ func Read(t testing.TB, root string) (m Golden) {
 	return m
 }
 
-// Metadata returns the metadata as GGUF files have them.
+// Metadata returns the model's metadata with the types that GGUF files have: JSON numbers become uint32 if they are
+// whole, and otherwise float32.
 func (m Golden) Metadata() (list []gguf.KV) {
 	for _, key := range slices.Sorted(maps.Keys(m.Meta)) {
 		v := m.Meta[key]
@@ -104,7 +105,8 @@ func (m Golden) Metadata() (list []gguf.KV) {
 	return list
 }
 
-// Weights makes the weights: each follows from its name.
+// Weights returns the model's weights. They are pseudorandom and follow from their names alone, so that other programs
+// can make the same.
 func (m Golden) Weights(t testing.TB) map[string]*ir.Data {
 	t.Helper()
 	all := map[string]*ir.Data{}
@@ -115,6 +117,7 @@ func (m Golden) Weights(t testing.TB) map[string]*ir.Data {
 		}
 		values := make([]float64, d.Elems())
 		for i := range values {
+			// The top 24 bits of the hash become a number from -1 to 1.
 			values[i] = made.Offset + float64(made.Scale*(float64(hashed(name, i)>>40)/(1<<23)-1))
 		}
 		ir.EncodeFloats(d.Bytes, ir.F32, values)
@@ -123,7 +126,8 @@ func (m Golden) Weights(t testing.TB) map[string]*ir.Data {
 	return all
 }
 
-// File makes the model's GGUF file and reads it. More metadata replace the metadata with the same keys.
+// File returns the model as an opened GGUF file, which it makes in memory. Metadata in more replace those with the same
+// keys.
 func (m Golden) File(t testing.TB, more ...gguf.KV) *gguf.File {
 	t.Helper()
 	var w gguf.Writer
@@ -181,7 +185,8 @@ const foreign = `
 	ffn_up fc1 mlp.0
 	ffn_down fc2 mlp.2`
 
-// ForeignName returns a weight's name in the spelling of a column.
+// ForeignName returns the name that another format of Whisper models gives to a weight of GGUF name `name`. column is
+// the format's column in the table of names: 1 or 2.
 func ForeignName(t testing.TB, name string, column int) string {
 	t.Helper()
 	end := name[strings.LastIndex(name, "."):]
@@ -272,7 +277,7 @@ type WAV struct {
 	Sound               func(seconds float64, channel int) float64
 }
 
-// Bytes returns the file.
+// Bytes returns the content of the WAV file.
 func (w WAV) Bytes() []byte {
 	var data, out []byte
 	for i := range w.Samples {
@@ -280,12 +285,12 @@ func (w WAV) Bytes() []byte {
 			v := w.Sound(float64(i)/float64(w.Rate), c)
 			whole := int64(math.Round(v * float64(uint64(1)<<(w.Bits-1))))
 			switch {
-			case w.Tag == 3 && w.Bits == 32:
+			case w.Tag == 3 && w.Bits == 32: // 3 is the tag of floats
 				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(v)))
 			case w.Tag == 3:
 				data = binary.LittleEndian.AppendUint64(data, math.Float64bits(v))
 			case w.Bits == 8:
-				data = append(data, byte(whole+128))
+				data = append(data, byte(whole+128)) // 8 bits are unsigned
 			default:
 				data = append(data, binary.LittleEndian.AppendUint64(nil, uint64(whole))[:w.Bits/8]...)
 			}
@@ -294,7 +299,7 @@ func (w WAV) Bytes() []byte {
 	format := []byte{}
 	tag := w.Tag
 	if w.Extensible {
-		tag = 0xfffe
+		tag = 0xfffe // the real tag is in the extension
 	}
 	frame := w.Channels * (w.Bits / 8)
 	for _, v := range []any{tag, w.Channels, w.Rate, w.Rate * uint32(frame), frame, w.Bits} {
@@ -315,6 +320,7 @@ func (w WAV) Bytes() []byte {
 			out = append(out, 0)
 		}
 	}
+	// Readers must skip unknown chunks, and the byte that pads an odd length.
 	chunk("LIST", []byte("odd"))
 	chunk("fmt ", format)
 	chunk("data", data)

@@ -97,13 +97,14 @@ func (r *reader) value() {
 	}
 }
 
-// list reads items up to the end byte. Each item extends the path.
+// list reads the items of an object or array up to its end byte, and calls part with the index of each. part reads the
+// item and may extend the path, which list restores.
 func (r *reader) list(end byte, part func(i int)) {
 	r.at++
 	depth := len(r.path)
 	for i := 0; ; i++ {
 		switch r.next() {
-		case 0:
+		case 0: // the data end or an error is known
 			return
 		case end:
 			r.at++
@@ -117,7 +118,8 @@ func (r *reader) list(end byte, part func(i int)) {
 	}
 }
 
-// text reads and decodes a string.
+// text reads a string and returns it decoded. It fails if the string has half of a surrogate pair or bytes that are not
+// UTF-8.
 func (r *reader) text() string {
 	from := r.at
 	for r.at++; r.at < len(r.data) && r.data[r.at] != '"'; r.at++ {
@@ -125,7 +127,7 @@ func (r *reader) text() string {
 			continue
 		}
 		r.at++
-		if r.at >= len(r.data) || r.data[r.at] != 'u' {
+		if r.at >= len(r.data) || r.data[r.at] != 'u' { // a short escape such as \n
 			continue
 		}
 		code := r.unit(r.at + 1)

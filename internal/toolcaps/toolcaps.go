@@ -47,8 +47,9 @@ func Expressible(ctx context.Context, tools *spirv.Toolchain, caps device.Caps) 
 	return expressible(caps, func() (map[spirv.Feature]bool, error) { return tools.Features(ctx) })
 }
 
-// expressible removes from caps every feature that the compiler lacks, and returns their names. It calls features only
-// if the device has one of the features in question.
+// expressible removes from a device's capabilities every feature that the GLSL compiler cannot express. It returns the
+// rest and the names of the removed features. features asks the compiler; expressible calls it only if the device has
+// such a feature.
 func expressible(caps device.Caps, features func() (map[spirv.Feature]bool, error)) (device.Caps, []string, error) {
 	var without []string
 	for _, f := range toolFeatures {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Plant returns a directory for tests that vkc runs no program from the current directory. The directory and its
-// parents look like Go modules, and have programs with the names of the tools wherever vkc may look for tools. The test
-// fails if one of these programs runs.
+// Plant returns a directory for tests that vkc runs no program from the current directory. It and its parents look like
+// Go modules, and have programs with the names of the GLSL tools in every place where vkc might look. The test fails at
+// its end if one of these programs ran.
 func Plant(t *testing.T) (dir string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {

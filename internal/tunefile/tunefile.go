@@ -176,7 +176,7 @@ func Written(path string) (bool, error) {
 	return json.Unmarshal(text, &e) == nil && strings.HasPrefix(e.Format, formatFamily), nil
 }
 
-// Parse parses a file's content.
+// Parse decodes and checks the content of a file of vkc tune.
 func Parse(text []byte) (*File, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("more than %d bytes", maxFile)
@@ -217,14 +217,14 @@ func checksum(raw json.RawMessage) (string, error) {
 
 func shorten(s string) string { return s[:min(len(s), 40)] }
 
-// check reports values that no measurement can produce.
+// check returns an error if the file has values that no measurement can produce.
 func (f *File) check() error {
 	if len(f.Kernels) > maxKernels {
 		return fmt.Errorf("%d kernels, more than %d", len(f.Kernels), maxKernels)
 	}
 	m := f.Machine
 	for _, x := range []float64{m.CopyGBps, m.MatrixF16, m.MatrixI8, m.VectorF32, m.LaunchNs, m.BarrierNs} {
-		if !(x >= 0) || math.IsInf(x, 0) {
+		if !(x >= 0) || math.IsInf(x, 0) { // NaN too
 			return fmt.Errorf("a machine of %v", m)
 		}
 	}
@@ -294,7 +294,8 @@ func checkMicros(us float64) error {
 	return nil
 }
 
-// checkSchedule limits numbers, so that checking schedules against devices cannot overflow.
+// checkSchedule returns an error if a schedule has numbers that are out of range, so that later checks against a
+// device's limits cannot overflow.
 func checkSchedule(s kernel.Schedule) error {
 	if s == nil {
 		return errors.New("no schedule")
@@ -311,7 +312,8 @@ func checkSchedule(s kernel.Schedule) error {
 	return nil
 }
 
-// Encode returns the file's content.
+// Encode returns the content of the file, which Parse decodes. It returns an error for values that no measurement can
+// produce.
 func (f *File) Encode() ([]byte, error) {
 	if err := f.check(); err != nil {
 		return nil, err
@@ -350,7 +352,7 @@ func (f *File) Find(key string) *Kernel {
 	return nil
 }
 
-// Tuning returns the best schedules. It returns nil for a nil file.
+// Tuning returns the best schedule of each measured kernel, by the kernel's key. It returns nil for a nil file.
 func (f *File) Tuning() device.Tuning {
 	if f == nil {
 		return nil

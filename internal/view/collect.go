@@ -59,7 +59,7 @@ func (c *collector) ref(s string) Ref {
 	return r
 }
 
-// pass records a pass.
+// pass records a pass of the compiler, and the graph after it if the pass changed something.
 func (c *collector) pass(e passes.Event) error {
 	p := Pass{Name: e.Pass, Nanos: e.Elapsed.Nanoseconds(), Changed: e.Changed, Before: c.last, After: c.last}
 	for _, row := range passes.Passes() {
@@ -74,6 +74,7 @@ func (c *collector) pass(e passes.Event) error {
 		} else {
 			p.After = c.ops(e.State.Graph, e.State.Fusion)
 		}
+		// Ops and kernels cannot be compared.
 		if before == c.record.Graphs[p.After].Kind {
 			p.Removed, p.Added = difference(c.record.Graphs[p.Before].Nodes, c.record.Graphs[p.After].Nodes)
 		}
@@ -83,7 +84,8 @@ func (c *collector) pass(e passes.Event) error {
 	return nil
 }
 
-// ops records a graph of ops, and returns its index. f is nil before fusion.
+// ops records a graph of ops, and returns its index in the record. f is the fusion of ops into kernels, or nil before
+// fusion.
 func (c *collector) ops(g *ir.Graph, f *lower.Fusion) int {
 	at := len(c.record.Graphs)
 	c.lastOps = at
@@ -218,7 +220,7 @@ func (c *collector) outlives(g *plan.Graph, v *plan.Value) string {
 	return "output"
 }
 
-// value returns the node of a value that no kernel writes before it is read.
+// value returns the node of a value that exists before the first kernel runs: an input, state, weight or constant.
 func (c *collector) value(v *plan.Value) Node {
 	n := Node{Op: c.ref("value"), Type: c.ref(v.Type.String()), Leaf: true,
 		Fixed: v.Origin == plan.Weight || v.Origin == plan.Const}
@@ -305,8 +307,9 @@ func ownerOf(k *kernel.Kernel) string {
 // inline has the classes of ops that kernels of other ops compute on the way.
 var inline = map[ir.Class]bool{ir.ClassElementwise: true, ir.ClassIndexing: true, ir.ClassRandom: true}
 
-// lines returns the ops of each line of a shader. In main, a statement of a loop without an op belongs to the kernel's
-// owner. So does an op that is not in the graph, such as the exp of a softmax; it follows the owner in the list.
+// lines returns the ops of each line of a shader, given those that the code generator noted (origins). In main, a
+// statement of a loop without an op belongs to the kernel's owner. So does an op that is not in the graph, such as the
+// exp of a softmax; it follows the owner in the list.
 func (c *collector) lines(source string, origins [][]string, k *kernel.Kernel) []Ref {
 	owner := ""
 	if k != nil {
@@ -446,7 +449,7 @@ func nodesOf(g *plan.Graph, k *kernel.Kernel) (nodes, stored []int) {
 	return nodes, stored
 }
 
-// gridText prints the number of workgroups along x, y and z.
+// gridText returns the number of workgroups along x, y and z as a formula, such as "⌈M/64⌉·B × 8 × 1".
 func gridText(g kernel.Grid) string {
 	var dims []string
 	for _, d := range g {

@@ -168,10 +168,11 @@ func (r run) group(nodes []Node, strings []string, computed []int) Group {
 			g.Starts = append(g.Starts, computed[from])
 			name := commonName(nodes, strings, computed[from:from+r.period])
 			if name != "" {
-				score += 2
+				score += 2 // a common name counts more than one more copy
 			}
 			g.Names = append(g.Names, cmp.Or(name, fmt.Sprint(i)))
 		}
+		// The last start is the end of the last copy.
 		g.Starts = append(g.Starts, computed[r.from+shift+copies*r.period-1]+1)
 		if score > most {
 			best, most = g, score
@@ -180,7 +181,8 @@ func (r run) group(nodes []Node, strings []string, computed []int) Group {
 	return best
 }
 
-// commonName returns the numbered prefix of the names of all weights that some nodes read, or "" if they differ.
+// commonName returns the prefix with a number, such as "blk.0", that all weights read by some nodes have in common. It
+// returns "" if there is none. list has the indices of the nodes.
 func commonName(nodes []Node, strings []string, list []int) string {
 	common := ""
 	for _, i := range list {

@@ -45,8 +45,8 @@ func (r *Record) HTML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Handler serves a page at a path with a random token, to requests that name this machine as their host. So neither
-// another user of the machine nor a web page from elsewhere can read it. Path is where the page is.
+// Handler returns a handler that serves a page at one path, which has a random token, and only to requests that name
+// this machine as their host. So neither another user of the machine nor a web page from elsewhere can read the page.
 func Handler(page []byte) (h http.Handler, path string) {
 	token := rand.Text()
 	path = "/" + token + "/"

@@ -18,7 +18,8 @@ import (
 // Rows is the number of rows that the tower of WriteTower makes.
 const Rows = 16
 
-// WriteTower writes an mmproj file with a tower of random weights, which makes Rows rows of out elements.
+// WriteTower writes an mmproj file of a small vision tower with random weights. It turns a picture into Rows rows of
+// out elements.
 func WriteTower(t testing.TB, path string, out int) {
 	t.Helper()
 	const width, hidden, heads, side, patch = 16, 32, 2, 4, 4
