@@ -31,12 +31,12 @@ type bar struct {
 	class string
 }
 
-// WriteBars draws results as bars, next to the figures of other programs for the same cases: the tokens a second of
-// language models, and else the times of cases for which base has times. Bars of different cases have different scales:
-// in each case the largest number has the longest bar.
+// WriteBars writes an SVG drawing of results as bars, next to the figures of other programs for the same cases. For
+// language models the bars are tokens a second, and otherwise times, if base has times of the case. Bars of different
+// cases have different scales: in each case the largest number has the longest bar.
 func WriteBars(w io.Writer, r *Report, base *Baseline) error {
 	var b strings.Builder
-	y, heads, notes := 66, []string{}, []string{}
+	y, heads, notes := 66, []string{}, []string{} // y is the baseline of the last text, below the heading
 	say := func(head, note string) {
 		if !slices.Contains(heads, head) {
 			heads, notes = append(heads, head), append(notes, note)
@@ -81,7 +81,8 @@ func WriteBars(w io.Writer, r *Report, base *Baseline) error {
 	return err
 }
 
-// bars returns the name and the numbers of a case: the first is ours. There are none if nothing is to be drawn.
+// bars returns the name of a case and its bars, vkc's first and then those of other programs. It returns no bars if the
+// case failed or, unless it is a language model, if no other program has a time.
 func (r *Result) bars(base *Baseline) (name string, list []bar) {
 	name, ours := r.Name, r.Micros
 	if r.Text != nil {

@@ -87,7 +87,8 @@ func OpenBaseline(path string) (*Baseline, error) {
 	return b, nil
 }
 
-// parseBaseline reads a report of vkc bench --json, or a file of anchors. name is for errors.
+// parseBaseline decodes a report of vkc bench --json or a file of anchors, which the field "format" tells apart. name
+// is the file's name, and is the baseline's name.
 func parseBaseline(name string, text []byte) (*Baseline, error) {
 	if len(text) > maxReport {
 		return nil, errors.New("too long for figures to compare with")
@@ -118,7 +119,8 @@ func parseBaseline(name string, text []byte) (*Baseline, error) {
 	return b, nil
 }
 
-// checkGoal checks that a goal has one number, and the name of the case or program that a multiple refers to.
+// checkGoal returns an error unless a goal has exactly one number, and the name of the case or program that the number
+// is a multiple of, if it is one.
 func (b *Baseline) checkGoal(g Goal) error {
 	hasNumber := onePositive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times, g.SpeedOver)
 	namesCase := (g.Of != "") == (g.Times != 0)
@@ -150,6 +152,7 @@ func onePositive(list ...float64) bool {
 		if x != 0 {
 			set++
 		}
+		// JSON has no NaN.
 		if x < 0 || math.IsInf(x, 0) {
 			return false
 		}
@@ -157,7 +160,7 @@ func onePositive(list ...float64) bool {
 	return set == 1
 }
 
-// baselineOf returns a report's times as points. text is the report's JSON, name its file.
+// baselineOf returns the times in a report of vkc bench as a baseline. text is the report's JSON, name its file.
 func baselineOf(name string, text []byte) (*Baseline, error) {
 	r, err := parseReport(text)
 	if err != nil {
@@ -265,14 +268,15 @@ func (b *Baseline) Judge(r *Report) []Verdict {
 	return list
 }
 
-// judge compares the result of a goal's case with the goal. A case without a result does not reach it.
+// judge compares the result of a goal's case with the goal. A goal whose case has no result is not reached.
 func (b *Baseline) judge(g Goal, r *Report) Verdict {
 	v := Verdict{Goal: g}
 	res := r.Find(g.Case)
 	measured := res != nil && res.Status == OK
 	if !measured {
-		res = &Result{}
+		res = &Result{} // so that its fields can be read
 	}
+	// Most goals are upper limits of a time. The last two cases are lower limits of a rate.
 	have, most, unit := res.Micros, g.Micros, "us"
 	switch {
 	case g.Each > 0:

@@ -92,7 +92,7 @@ func (c *Case) data(g *ir.Graph) (d data, err error) {
 	return d, nil
 }
 
-// tensors makes random data for the leaves of g with op OpInput, OpWeight or OpState.
+// tensors returns pseudorandom data, by name, for the leaves of g with op OpInput, OpWeight or OpState.
 func (c *Case) tensors(g *ir.Graph, op ir.Op) (map[string]*ir.Data, error) {
 	all := map[string]*ir.Data{}
 	for _, n := range g.Leaves(op) {

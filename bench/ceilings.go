@@ -51,7 +51,8 @@ func (c Ceilings) Flops(p Precision) float64 {
 	return 0
 }
 
-// Share returns the fraction of the nearest ceiling that work with these rates reaches, and which ceiling that is.
+// Share returns the fraction of a device's ceilings that work with these rates reaches, and which ceiling that is:
+// "memory" or "arithmetic", the one that it comes closer to.
 func (c Ceilings) Share(p Precision, gbps, tflops float64) (share float64, of string) {
 	memory, arithmetic := 0.0, 0.0
 	if c.CopyGBps > 0 {
@@ -237,7 +238,7 @@ func defines(source string, list ...any) string {
 	return b.String() + rest
 }
 
-// measure compiles the probe's kernel, runs it on buffers of its own, and returns how long a dispatch takes.
+// measure runs the probe's kernel repeatedly and returns the median time of a dispatch.
 func (p probe) measure(ctx context.Context, dev *vk.Device, opt Options) (time.Duration, error) {
 	pipeline, err := p.compile(ctx, dev)
 	if err != nil {
@@ -283,7 +284,7 @@ func (p probe) measure(ctx context.Context, dev *vk.Device, opt Options) (time.D
 func (p probe) compile(ctx context.Context, dev *vk.Device) (*vk.Pipeline, error) {
 	root, err := cachefile.Root()
 	if err != nil {
-		root = ""
+		root = "" // compile without a cache
 	}
 	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
 	if err != nil {
@@ -337,7 +338,7 @@ func newProbeBurst(dev *vk.Device, count int, record func(*vk.CommandList)) (*pr
 	list.ResetTimestamps(stamps)
 	list.Timestamp(stamps, 0)
 	for i := range count {
-		list.Barrier(vk.StageCompute, vk.StageCompute)
+		list.Barrier(vk.StageCompute, vk.StageCompute) // one dispatch at a time
 		record(list)
 		list.Timestamp(stamps, i+1)
 	}
@@ -352,7 +353,7 @@ func newProbeBurst(dev *vk.Device, count int, record func(*vk.CommandList)) (*pr
 // Submit submits the probe once, and returns the point at which it ends.
 func (b *probeBurst) Submit() (vk.Point, error) { return b.dev.Submit(b.recording) }
 
-// median is the median time of a dispatch in the last submission.
+// median returns the median time of a dispatch in the last submission.
 func (b *probeBurst) median() (time.Duration, error) {
 	at, err := b.stamps.Read(0, b.count+1)
 	if err != nil {

@@ -23,7 +23,8 @@ func checkMatMul(x, w, y *ir.Data, tol ir.Tolerance) error {
 	return checkRows(x, w, y, allowed*math.Sqrt(float64(w.Dims[0])))
 }
 
-// checkColumns compares the elements of a single row.
+// checkColumns compares all elements of y[1,n] with the products of x[1,k] and each row of w[n,k]. allowed is the
+// largest permitted difference.
 func checkColumns(x, w, y *ir.Data, allowed float64) error {
 	row, have := make([]float64, x.Dims[1]), make([]float64, y.Dims[1])
 	decode(row, x.DType, x.Bytes)
@@ -33,22 +34,22 @@ func checkColumns(x, w, y *ir.Data, allowed float64) error {
 		return err
 	}
 	for i := range have {
-		if d := math.Abs(have[i] - want[i]); !(d <= allowed) {
+		if d := math.Abs(have[i] - want[i]); !(d <= allowed) { // false for NaN too
 			return fmt.Errorf("output \"y\": element [0,%d] is %v, want %v ±%.3g", i, have[i], want[i], allowed)
 		}
 	}
 	return nil
 }
 
-// checkRows checks a matmul by Freivalds' method (1977): for a random vector r of signs, y r must equal x (w^T r),
-// which needs no matmul. A wrong tile changes the sums of its rows by more than tolerated errors can add up to, because
-// those have random signs.
+// checkRows checks a matmul by Freivalds' method (1977): for a random vector r of signs, y r must equal x (wᵀ r), which
+// needs no matmul. allowed is the largest permitted difference of an element of y r. A wrong tile changes the sums of
+// its rows by more than tolerated errors can add up to, because those have random signs.
 func checkRows(x, w, y *ir.Data, allowed float64) error {
 	m, n, k := x.Dims[0], w.Dims[0], x.Dims[1]
 	rng := rand.New(rand.NewPCG(11, 13))
 	signs := make([]float64, n)
 	for i := range signs {
-		signs[i] = float64(1 - 2*rng.IntN(2))
+		signs[i] = float64(1 - 2*rng.IntN(2)) // 1 or -1
 	}
 	folded, err := foldRows(w, signs, k)
 	if err != nil {
@@ -128,8 +129,9 @@ func eachRow(d *ir.Data, f func(chunk, row int, values []float64)) error {
 	return failed
 }
 
-// foldRows returns the sum over all rows of row i times factors[i]: a vector of the given width.
+// foldRows returns the sum of the rows of d, each times its factor: a vector of the given width.
 func foldRows(d *ir.Data, factors []float64, width int) ([]float64, error) {
+	// Each chunk of rows has its own sum, so that cores need not wait for each other, and sums are reproducible.
 	parts := make([][]float64, (d.Dims[0]+rowChunk-1)/rowChunk)
 	err := eachRow(d, func(chunk, row int, values []float64) {
 		if parts[chunk] == nil {

@@ -160,7 +160,8 @@ func repeatUntilSteady(ctx context.Context, dev *vk.Device, burst *vk.Burst, war
 	}
 }
 
-// estimate times one replay of a device that may be cold.
+// estimate returns the time of one replay, to plan the measurement. The device may be cold, so the time may be too
+// long.
 func estimate(ctx context.Context, dev *vk.Device, copies *vk.Replicas) (time.Duration, error) {
 	burst, err := copies.Burst(1, 1)
 	if err != nil {
@@ -178,15 +179,15 @@ func estimate(ctx context.Context, dev *vk.Device, copies *vk.Replicas) (time.Du
 	if err != nil {
 		return 0, err
 	}
-	return max(times[0], 500*time.Nanosecond), nil
+	return max(times[0], 500*time.Nanosecond), nil // a coarse clock may say 0
 }
 
 // maxDispatches limits a burst, because recording it takes host memory and time.
 const maxDispatches = 1 << 14
 
-// shape returns how many batches of how many replays fill the window, if one replay takes time one and has the given
-// number of steps (dispatches). If they are more than maxDispatches, it halves the replays first, and then removes
-// batches.
+// shape returns how many batches of how many replays fill the window. `one` is the time of a replay and steps its
+// number of dispatches. A slow replay is measured once. If there would be more than maxDispatches, shape halves the
+// replays of a batch first, and then removes batches.
 func shape(one, window time.Duration, steps int) (batches, replays int) {
 	if one > slow {
 		return 1, 1
@@ -261,6 +262,7 @@ func MeasureHost(ctx context.Context, dev *vk.Device, exe *vk.Executable) (time.
 			return 0, err
 		}
 		times = append(times, time.Since(start))
+		// Outside of the timed part.
 		if err := dev.Wait(ctx, p); err != nil {
 			return 0, err
 		}

@@ -139,7 +139,7 @@ func (m *Model) caseOf(t *textTest) Case {
 	return Case{Suite: "model", Name: m.name() + "/" + t.String(), text: t}
 }
 
-// name returns the model's name and the dtype of most of its weights.
+// name returns the model's name, and the dtype that takes most of the bytes of its weights.
 func (m *Model) name() string {
 	bytes, most := map[ir.DType]int64{}, ir.F32
 	for _, t := range m.config.Types {
@@ -420,7 +420,8 @@ func (p *modelPrograms) close() error {
 	return errors.Join(errs...)
 }
 
-// compileModel compiles the programs of a model that is cut to its first layers, but keeps its embedding and output.
+// compileModel compiles the programs of a model: the step for one token, steps for short texts, and prompts of each
+// batch size. The model has only its first layers, as many as given, and all of its embedding and output.
 func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *modelPrograms, err error) {
 	p = &modelPrograms{step: &modelProgram{}}
 	cfg, cache, window := m.config, llm.Cache(m.Cache), llm.KeepWindow(m.most())
@@ -441,7 +442,7 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 	}
 	for _, n := range m.Batches {
 		n = min(n, m.context)
-		if slices.Contains(p.most, n) {
+		if slices.Contains(p.most, n) { // two batch sizes above the context are equal
 			continue
 		}
 		g, err := llm.Steps(cfg, n, m.context, cache, window)
@@ -461,7 +462,8 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 	return p, nil
 }
 
-// loadModel loads the programs. On an error it closes them.
+// loadModel loads the programs of a model, which share weights and the KV cache with the step program. On an error it
+// closes them.
 func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) error {
 	var err error
 	opt := vkc.LoadOptions{Weights: m.adapters.Source(m.File)}
@@ -477,7 +479,7 @@ func (r *Runner) loadModel(ctx context.Context, m *Model, p *modelPrograms) erro
 	return nil
 }
 
-// checkedModel loads the programs of a model. Before, it checks a smaller model with the same kernels.
+// checkedModel loads the programs of a model, after it has checked a model of fewer layers with the same kernels.
 func (r *Runner) checkedModel(ctx context.Context, m *Model, res *Result) (*modelPrograms, error) {
 	all, err := r.compileModel(ctx, m, m.config.Layers)
 	if err != nil {
@@ -542,8 +544,8 @@ func (p *modelPrograms) hasKernelsOf(other *modelPrograms) bool {
 // prefills checkAgain more.
 const checkTokens, checkAgain = 24, 8
 
-// check runs all programs on consecutive parts of one sequence: the prompt programs on several tokens each, then the
-// step programs on one token each. It compares their results with the reference.
+// check compares the results of all programs with the reference. It runs them on consecutive parts of one sequence: the
+// prompt programs on several tokens each, then the step programs on one token each.
 func (m *Model) check(ctx context.Context, p *modelPrograms) error {
 	type part struct {
 		program *modelProgram
@@ -553,6 +555,7 @@ func (m *Model) check(ctx context.Context, p *modelPrograms) error {
 	for _, prompt := range p.prompts {
 		parts = append(parts, part{prompt, checkTokens})
 	}
+	// A second part of a prompt attends to the tokens of the first.
 	parts = append(parts, part{p.prompts[0], checkAgain})
 	for _, step := range append(slices.Clone(p.short), p.step) {
 		parts = append(parts, part{step, 1})
@@ -560,7 +563,7 @@ func (m *Model) check(ctx context.Context, p *modelPrograms) error {
 	length := 0
 	for _, part := range parts {
 		n := max(min(part.tokens, m.Batches[0], m.context/4), 1)
-		if length+n > m.context {
+		if length+n > m.context { // a short context has no room for all parts
 			break
 		}
 		if err := m.checkRun(ctx, part.program, length, n); err != nil {

@@ -15,8 +15,9 @@ const (
 	PageEnd   = "<!-- end of what make bench makes -->"
 )
 
-// WritePage writes a report as the Markdown tables of docs/PERFORMANCE.md, one per suite. A row has a case's rates, its
-// share of the device's ceilings, results of other programs, and goals. b may be nil.
+// WritePage writes a report as the Markdown tables of docs/PERFORMANCE.md, one for each suite. A row has a case's
+// rates, its share of the device's ceilings, results of other programs, and goals. The last two are from b, which may
+// be nil.
 func WritePage(w io.Writer, r *Report, b *Baseline) error {
 	if b == nil {
 		b = &Baseline{}

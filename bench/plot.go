@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc/internal/chart"
 )
 
-// WriteSVG draws a report. It has a roofline (Williams et al. 2009) with every case that counts arithmetic, at its
-// flops per byte and its rate under the measured ceilings. Below it is a bar for every other case, at its share of the
-// copy bandwidth. Names and values appear when the pointer is over a mark.
+// WriteSVG draws a report as SVG. It has a roofline (Williams et al. 2009) with a circle for every case that counts
+// arithmetic, at its operations per byte and its rate, below the measured ceilings. Below it is a bar for every other
+// case, at its share of the copy bandwidth. Names and values appear when the pointer is over a mark.
 func WriteSVG(w io.Writer, r *Report) error {
 	p := &plot{report: r, ceilings: r.Ceilings}
 	for _, c := range []*float64{&p.ceilings.CopyGBps, &p.ceilings.VectorF32, &p.ceilings.MatrixF16,
@@ -30,6 +30,7 @@ func WriteSVG(w io.Writer, r *Report) error {
 				continue
 			}
 			p.points = append(p.points, res)
+		// Others are chains of tiny kernels, of which the time of each counts.
 		case res.Each == 0:
 			p.bars = append(p.bars, res)
 		}
@@ -78,7 +79,8 @@ func (p *plot) printf(format string, args ...any) { fmt.Fprintf(&p.body, format+
 
 func intensity(r *Result) float64 { return r.Flops / r.Moved }
 
-// layout fits the axes to the points and to the corners of the roofs.
+// layout sets the ranges of both axes, in powers of ten, so that all points fit, and the corners where the flat roofs
+// meet the memory roof.
 func (p *plot) layout() {
 	xs, ys := []float64{1, 100}, []float64{0.1, 1}
 	for _, r := range p.points {
@@ -90,6 +92,7 @@ func (p *plot) layout() {
 			ys = append(ys, roof)
 		}
 		if roof > 0 && c.CopyGBps > 0 {
+			// Twice the operations per byte of the corner, so that some of the flat roof is visible.
 			xs = append(xs, 2*roof*1e3/c.CopyGBps)
 		}
 	}

@@ -58,8 +58,8 @@ func Random(name string, t ir.DType, fill Fill, dims ...int) (*ir.Data, error) {
 	return d, nil
 }
 
-// chunks splits n elements into pieces of the given size and calls f for each piece, on all cores, with the piece's
-// index and its range from..to of elements.
+// chunks calls f on all cores for consecutive ranges from..to of n elements, each of the given size except the last.
+// chunk is the index of the range. It returns when all calls have.
 func chunks(n, size int, f func(chunk, from, to int)) {
 	var wg sync.WaitGroup
 	next := make(chan int)

@@ -88,7 +88,7 @@ func ReadReport(path string) (*Report, error) {
 	return r, nil
 }
 
-// parseReport reads the JSON of vkc bench --json.
+// parseReport decodes the JSON of vkc bench --json.
 func parseReport(text []byte) (*Report, error) {
 	if len(text) > maxReport {
 		return nil, errors.New("too long for a report of vkc bench")
@@ -103,8 +103,8 @@ func parseReport(text []byte) (*Report, error) {
 	return &r, nil
 }
 
-// Merge merges a later report of the same device. Its results replace earlier results of the same cases. Results of new
-// cases follow the last case of their suite.
+// Merge adds the results of a later report of the same device and target. They replace earlier results of the same
+// cases. Results of new cases follow the last case of their suite. The later ceilings and versions replace the earlier.
 func (r *Report) Merge(later *Report) error {
 	if r.Device != later.Device {
 		return fmt.Errorf("results of %s do not go with those of %s", later.Device, r.Device)

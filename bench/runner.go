@@ -31,8 +31,8 @@ type Runner struct {
 	Trace func(c Case, p *runtime.Profile)
 }
 
-// Run compiles, checks and times a case. A failure of the case is in the result; an error means a lost device or the
-// end of ctx.
+// Run compiles, checks and times a case. A failure of the case is in the result. It returns an error only if the device
+// is lost or ctx ends.
 func (r *Runner) Run(ctx context.Context, c Case) (res Result, err error) {
 	start := time.Now()
 	res = Result{Suite: c.Suite, Name: c.Name, Flops: c.Flops}
@@ -51,15 +51,15 @@ func (r *Runner) Run(ctx context.Context, c Case) (res Result, err error) {
 	if res.Status == "" {
 		res.Status = Failed
 	}
-	res.Why = strings.Join(strings.Fields(err.Error()), " ")
+	res.Why = strings.Join(strings.Fields(err.Error()), " ") // in one line
 	return res, nil
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
-// run compiles, checks and times a case, and returns an error for any failure. A case with a stand-in is not compared
-// with the reference: run checks the stand-in, and requires that the case has no other kernels.
+// run compiles, checks and times a case, and returns an error for any failure. A large case may have a stand-in, a
+// smaller case with the same kernels. Then run checks the stand-in and requires that the case has no other kernels.
 func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 	if c.StandIn == nil {
 		l, err := r.checked(ctx, c, res)
@@ -151,7 +151,8 @@ func (r *Runner) checked(ctx context.Context, c *Case, res *Result) (*loaded, er
 	return l, nil
 }
 
-// load compiles a case and runs it once, on random data.
+// load compiles a case, loads it, and runs it once on random data. If the device cannot run it, res gets the status
+// Refused.
 func (r *Runner) load(ctx context.Context, c *Case, res *Result) (*loaded, error) {
 	g, err := c.Graph(c.Sizes)
 	if err != nil {
@@ -177,7 +178,7 @@ func (r *Runner) load(ctx context.Context, c *Case, res *Result) (*loaded, error
 	return l, nil
 }
 
-// start initializes the states and runs the case once.
+// start writes the initial states, runs the case once, and keeps the outputs.
 func (l *loaded) start(ctx context.Context, c *Case) error {
 	for name, d := range l.states {
 		if err := l.exe.WriteState(name, d); err != nil {
@@ -206,9 +207,10 @@ func (r *Runner) compile(ctx context.Context, g *ir.Graph, other *vkc.Program) (
 	return vkc.Compile(ctx, g, opt)
 }
 
-// describe records the number of kernels of a run with the given symbols, and their distinct schedules.
+// describe stores in the result the number of kernels that a run with the given symbols has, and their distinct
+// schedules.
 func (r *Result) describe(p *kernel.Program, symbols map[string]int64) error {
-	steps := p.Steps[p.Prepared:]
+	steps := p.Steps[p.Prepared:] // those before run once, when the program is loaded
 	r.Kernels = len(steps)
 	for _, s := range steps {
 		s, err := s.For(symbols)
@@ -226,7 +228,8 @@ func (r *Result) describe(p *kernel.Program, symbols map[string]int64) error {
 // maxSchedules limits Result.Schedules for cases with whole models.
 const maxSchedules = 40
 
-// moved returns the minimum number of bytes that a device has to read and write.
+// moved returns the number of bytes that a device has to read and write at least: c.Moved if it is set, or else all
+// inputs, weights and outputs.
 func (c *Case) moved(d data, g *ir.Graph) float64 {
 	if c.Moved > 0 {
 		return c.Moved

@@ -56,12 +56,12 @@ func (c *Case) Check(ctx context.Context, in, weights, out map[string]*ir.Data) 
 	return c.check(ctx, data{inputs: in, weights: weights}, out)
 }
 
-// check compares each of the case's samples of the outputs with the reference. Without samples it compares the whole
-// outputs. If MatMul is set, the case is a single matmul. Then check also compares all of y with a matmul in Go.
+// check compares each of the case's samples of the outputs with the reference, or the whole outputs if there are no
+// samples. If MatMul is set, the case is a single matmul, and check also compares all of y with a matmul in Go.
 func (c *Case) check(ctx context.Context, d data, out map[string]*ir.Data) error {
 	samples := c.Samples
 	if len(samples) == 0 {
-		samples = []Sample{nil}
+		samples = []Sample{nil} // picks nothing: all is compared
 	}
 	for i, s := range samples {
 		rng := rand.New(rand.NewPCG(7, uint64(i)))
@@ -148,7 +148,7 @@ func (m weightMap) Weight(name string) (*ir.Data, error) {
 	return nil, fmt.Errorf("no weight %q", name)
 }
 
-// part selects the picked coordinates of every tensor.
+// part returns the tensors cut to the picked coordinates along the axes that have labels.
 func (c *Case) part(all map[string]*ir.Data, picked map[string][]int) (map[string]*ir.Data, error) {
 	parts := map[string]*ir.Data{}
 	for name, d := range all {
@@ -168,7 +168,7 @@ func (c *Case) part(all map[string]*ir.Data, picked map[string][]int) (map[strin
 	return parts, nil
 }
 
-// take returns the slices of d at coordinates along an axis.
+// take returns a copy of the parts of d at the given coordinates along an axis, in their order.
 func take(d *ir.Data, axis int, coords []int) (*ir.Data, error) {
 	if d.DType.IsBlock() && axis == len(d.Dims)-1 {
 		return nil, fmt.Errorf("the innermost axis of %s lies in blocks", d)
@@ -183,6 +183,7 @@ func take(d *ir.Data, axis int, coords []int) (*ir.Data, error) {
 	for _, n := range d.Dims[:axis] {
 		outer *= n
 	}
+	// Bytes of one coordinate, for fixed outer axes.
 	slice := len(d.Bytes) / max(outer*d.Dims[axis], 1)
 	to := part.Bytes
 	for i := range outer {

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// attentionCases are prompts, square and causal or not, and decode steps of one query, each with and without grouped
-// heads.
+// attentionCases returns cases of attention: prompts, causal or not, and decode steps of one query, with and without
+// grouped heads.
 func attentionCases(scale Scale) []Case {
 	t, heads := scale.of(4096, 32), scale.of(32, 4)
 	list := []Case{
@@ -31,9 +31,10 @@ const (
 	causal = "causal" // each query sees the keys up to its own position
 )
 
-// attentionCase is f16 attention of t queries to s keys of extent d. Its check uses the first and the last queries of
-// the first and last group of heads. Both are valid samples of a causal attention. The op aligns the last query with
-// the last key, so the last queries see all keys. The first few queries and keys are a causal attention by themselves.
+// attentionCase returns a case of f16 attention of t queries to s keys of extent d. kind is full or causal. groups is
+// the number of key heads, each shared by heads/groups query heads. Its check uses the last queries and, of a causal
+// one, the first queries and keys, which are a causal attention by themselves. The last query belongs to the last key,
+// so the last queries see nearly all keys.
 func attentionCase(kind string, heads, groups, t, s, d int) Case {
 	c := Case{
 		Name:  fmt.Sprintf("attention/%s/h%d_kv%d/%dx%d/d%d", kind, heads, groups, t, s, d),
@@ -53,7 +54,7 @@ func attentionCase(kind string, heads, groups, t, s, d int) Case {
 		Flops:   2 * matmulFlops(heads*t, s, d), Precision: MatrixF16, Cached: t > 1,
 	}
 	if kind == causal {
-		c.Flops /= 2
+		c.Flops /= 2 // half of the products are masked
 		c.Samples = append(c.Samples, Sample{"g": Some(2), "t": First(40), "s": First(40)})
 	} else {
 		c.Samples = append(c.Samples, Sample{"g": Some(2), "t": Some(8)})

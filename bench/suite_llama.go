@@ -72,10 +72,11 @@ func stepCase(cfg llm.Config, t ir.DType, allow string, length, context int) Cas
 	return c
 }
 
-// batchCase is a decode step for several texts of one length at once, as in a server.
+// batchCase returns a case of a decode step for several texts at once, as in a server. Each text has `length` tokens,
+// of at most `context`.
 func batchCase(cfg llm.Config, t ir.DType, allow string, texts, length, context int) Case {
 	fills := modelFills(cfg)
-	fills["positions"] = Fill{float64(length - 1), float64(length)}
+	fills["positions"] = Fill{float64(length - 1), float64(length)} // the last position of each text
 	return Case{
 		Name: fmt.Sprintf("batch/%s_%s/%dx%d/%s", cfg.Name, t, texts, length, allow), Sizes: Sizes{}, Fills: fills,
 		Allow: allow, Symbols: map[string]int64{"B": int64(texts)},

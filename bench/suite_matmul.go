@@ -78,8 +78,8 @@ func bytesCase(m, n, k int) Case {
 	return c
 }
 
-// scaledBytesCase is a linear layer of a model quantized to i8: the accumulators times a row scale and a column scale,
-// plus a bias, in f16.
+// scaledBytesCase returns a case of a linear layer of a model quantized to i8: a matmul of i8, whose i32 sums are
+// multiplied by a scale of the row and one of the column, plus a bias, in f16.
 func scaledBytesCase(m, n, k int) Case {
 	c := bytesCase(m, n, k)
 	c.Name = name("matmul", "i8_scaled_bias", sizesText(m, n, k))
@@ -127,8 +127,8 @@ func splitCase(m, n, k int) Case {
 	return c
 }
 
-// quantCase is a matmul of f32 activations with weights of dtype t, which the compiler may repack, in precision p.
-// HalfSums also allows rounding both operands to f16, as other programs do.
+// quantCase returns a case of a matmul of f32 activations [m,k] by weights [n,k] of dtype t in precision p. HalfSums
+// lets the compiler round both operands to f16, as other programs do.
 func quantCase(t ir.DType, m, n, k int, p frontend.Precision) Case {
 	c := denseCase(t, m, n, k)
 	if p == frontend.HalfSums {
@@ -157,7 +157,7 @@ func fusedMatMulCase(m, n, k int) Case {
 	return c
 }
 
-// matvecCases are one to eight rows times weights of each dtype, in full precision and with int8 rows.
+// matvecCases returns the cases of one to eight rows times weights of each dtype, with the rows in f32 and in int8.
 func matvecCases(scale Scale) []Case {
 	k, large, small := scale.of(14336, 512), scale.of(14336, 96), scale.of(4096, 64)
 	var list []Case

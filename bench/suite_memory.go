@@ -18,7 +18,8 @@ func memoryCases(scale Scale) []Case {
 	return append(list, movingCases(scale)...)
 }
 
-// flat is an elementwise case. inputs has one letter per input, each an f32 vector of n elements.
+// flat returns a case of an elementwise function f of vectors. inputs has one letter per input, each an f32 vector of n
+// elements. what names the case.
 func flat(what string, n int, inputs string, f func(in []frontend.Tensor) frontend.Tensor) Case {
 	c := Case{
 		Name: name(what, n), Sizes: Sizes{"n": n}, Axes: map[string]string{"y": "n"},
@@ -66,7 +67,8 @@ func transferCases(scale Scale) []Case {
 	return list
 }
 
-// gatedCases are the elementwise ops of feed-forward layers: SwiGLU, and bias, GELU and residual.
+// gatedCases returns the cases of two groups of elementwise ops in feed-forward layers: SwiGLU, and a bias, GELU and a
+// residual.
 func gatedCases(scale Scale) []Case {
 	rows, width := scale.of(512, 16), scale.of(34816, 256)
 	swiglu := Case{
@@ -90,7 +92,7 @@ func gatedCases(scale Scale) []Case {
 	return []Case{swiglu, bias}
 }
 
-// movingCases compute little: they gather, rotate, transpose, pad and concatenate.
+// movingCases returns the cases that compute little and move data: they gather, rotate, transpose, pad and concatenate.
 func movingCases(scale Scale) []Case {
 	var list []Case
 	rows, width, table := scale.of(8192, 64), scale.of(4096, 256), scale.of(32000, 256)

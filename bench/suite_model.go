@@ -20,14 +20,15 @@ func modelCases(scale Scale) []Case {
 	return append(list, llamaCases(scale)...)
 }
 
-// dependentCase is a chain of tiny kernels, each of which depends on all elements of its predecessor's result.
+// dependentCase returns a case of n tiny kernels in a chain, each of which depends on all elements of its predecessor's
+// result.
 func dependentCase(n int) Case {
 	return Case{
 		Name: name("launch", "dependent", n), Sizes: Sizes{}, Precision: NoFlops, Cached: true, Launches: n,
 		Build: func(b *frontend.Builder, _ Sizes) {
 			x := b.Input("x", ir.F32, 16, 16)
 			for i := range n {
-				x = x.Softmax(i % 2)
+				x = x.Softmax(i % 2) // the other axis than before, so that the two cannot be fused
 			}
 			b.Output("y", x)
 		},
@@ -52,7 +53,8 @@ func gollama(t ir.DType) llm.Config {
 		llm.Config{Layers: 8, Width: 256, Heads: 4, KVHeads: 2, HeadDim: 64, FeedForward: 768, Vocab: 4096})
 }
 
-// llamaConfig completes the description of a model with matrices of one dtype.
+// llamaConfig returns the description c of a model completed with a name, common parameters, and the types of its
+// weights: matrices of dtype t and f32 norms.
 func llamaConfig(name string, t ir.DType, c llm.Config) llm.Config {
 	c.Name, c.Context, c.NormEps, c.RopeBase, c.RopeDims = name, 4096, 1e-5, 10000, c.HeadDim
 	c.Types = map[string]ir.Type{}

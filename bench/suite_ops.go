@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// opsCases are reductions, norms, scans, recurrences, scatters, convolutions and mixtures of experts.
+// opsCases returns the cases of reductions, norms, scans, recurrences, scatters, convolutions and mixtures of experts.
 func opsCases(scale Scale) []Case {
 	var list []Case
 	rows, cols := scale.of(32768, 64), scale.of(4096, 256)
@@ -44,7 +44,7 @@ func rowsOf(what string, m, n int, f func(frontend.Tensor) frontend.Tensor) Case
 	return c
 }
 
-// rowCases are reductions and norms over rows.
+// rowCases returns the cases of reductions and norms over the rows of an f32 matrix [m,n].
 func rowCases(m, n int) []Case {
 	reduced := func(what string, f func(frontend.Tensor) frontend.Tensor) Case {
 		c := rowsOf(what, m, n, f)
@@ -88,8 +88,8 @@ func oddRowsCase(m, n int) Case {
 	return c
 }
 
-// outerCases reduce the outer axis of a matrix, so that the elements of a sum are a row apart in memory. One matrix has
-// few columns, the others have many.
+// outerCases returns cases that reduce the outer axis of a matrix, so that the elements of a sum are a row apart in
+// memory. One matrix has few columns, the others have many.
 func outerCases(scale Scale) []Case {
 	column := func(what string, m, n int, out string, f func(frontend.Tensor) frontend.Tensor) Case {
 		c := grid(what, ir.F32, m, n, "", f)
@@ -112,7 +112,7 @@ func sumAllCase(m, n int) Case {
 	return c
 }
 
-// scanCases are prefix sums and sorts along rows and along columns.
+// scanCases returns the cases of prefix sums and sorts along rows and along columns.
 func scanCases(scale Scale) []Case {
 	rows := 16
 	long, wide := scale.of(1<<20, 1<<12), scale.of(200000, 2000)
@@ -138,7 +138,7 @@ func scanCases(scale Scale) []Case {
 	}
 }
 
-// scatterCases are a histogram, sums of single floats, and the gradient of an embedding.
+// scatterCases returns the cases of scatters: a histogram, sums of single floats, and the gradient of an embedding.
 func scatterCases(scale Scale) []Case {
 	updates, bins, places := scale.of(1<<24, 1<<17), 256, scale.of(1<<20, 1<<12)
 	words, tokens, width := scale.of(50257, 1000), scale.of(8192, 2100), scale.of(768, 40)
@@ -162,7 +162,8 @@ func scatterCases(scale Scale) []Case {
 	}
 }
 
-// convCase is a 3x3 convolution with weights. Its check uses two images and two output channels.
+// convCase returns a case of a 3x3 convolution of dtype t, which may compute in the given precision. Its check uses two
+// images and two output channels.
 func convCase(scale Scale, t ir.DType, precision string) Case {
 	images, channels, side := scale.of(8, 2), scale.of(256, 16), scale.of(56, 12)
 	name := fmt.Sprintf("conv2d/%s/%dx%dx%dx%d", t, images, channels, side, side)
@@ -181,7 +182,8 @@ func convCase(scale Scale, t ir.DType, precision string) Case {
 	}
 }
 
-// byteConvCase is like convCase, but with i8 inputs padded by a zero point, and requantized i8 results.
+// byteConvCase returns a case of a 3x3 convolution of i8 inputs padded by a zero point, whose sums are scaled and
+// rounded to i8.
 func byteConvCase(scale Scale) Case {
 	c := convCase(scale, ir.I8, ir.PrecisionFull)
 	c.Precision, c.Fills = MatrixI8, map[string]Fill{"x": anyByte, "w": anyByte}
@@ -195,8 +197,8 @@ func byteConvCase(scale Scale) Case {
 	return c
 }
 
-// expertsCase is a mixture of experts: each token is multiplied by the matrices of a few of many experts, selected by
-// index.
+// expertsCase returns a case of a mixture of experts: each token is multiplied by the matrices of dtype t of a few
+// experts, which inputs select.
 func expertsCase(scale Scale, t ir.DType, tokens int) Case {
 	experts, used := scale.of(128, 8), scale.of(8, 2)
 	rows, width := scale.of(768, 24), scale.of(2048, 256)

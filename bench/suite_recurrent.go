@@ -38,7 +38,8 @@ func recurrentCases(scale Scale) []Case {
 	return cases
 }
 
-// ssmCase is a scan with the sizes of a layer of Mamba-2 of 2.7 billion weights.
+// ssmCase returns a case of a state-space scan with the sizes of a layer of Mamba-2 with 2.7 billion weights, for
+// several texts of `times` tokens.
 func ssmCase(scale Scale, texts, times int) Case {
 	heads, rows, keys := scale.of(80, 4), scale.of(64, 8), scale.of(128, 24)
 	return Case{
@@ -58,8 +59,8 @@ func ssmCase(scale Scale, texts, times int) Case {
 	}
 }
 
-// deltaCase is a delta rule in which each head has its own keys, of the given width. decays is the number of decays
-// per head: 1, or one for each of the width keys.
+// deltaCase returns a case of a delta rule in which each head has its own keys, of the given width. decays is the
+// number of decays per head: 1, or one for each of the width keys.
 func deltaCase(name string, texts, times, heads, width, decays int) Case {
 	return Case{
 		Name:  fmt.Sprintf("%s/f32/%dx%dx%dx%d", name, texts, times, heads, width),

@@ -56,7 +56,7 @@ func Suites() []string {
 	return names
 }
 
-// Cases returns the cases of the named suites, or of all.
+// Cases returns the cases of the named suites, or of all suites without names.
 func Cases(scale Scale, names ...string) []Case {
 	var all []Case
 	for _, s := range suites {

@@ -44,7 +44,7 @@ func (r *Result) Row() string {
 		share, count(r.Kernels), r.schedule())
 }
 
-// textRow is Row of a language model.
+// textRow returns the row of a language model, with the columns of llama-bench.
 func (r *Result) textRow() string {
 	t, check, mean, device := r.Text, string(r.Status), "-", "-"
 	if r.Status == OK {
@@ -67,7 +67,8 @@ func large(n, unit int64, name string, larger int64, itsName string) string {
 	return fmt.Sprintf("%.2f %s", float64(n)/float64(unit), name)
 }
 
-// schedule returns the first schedule, and the number of others.
+// schedule returns the last column of a row: the first schedule and the number of others or, for a chain of kernels,
+// the time of each.
 func (r *Result) schedule() string {
 	switch {
 	case r.Submit > 0:

@@ -47,7 +47,7 @@ var (
 	sums     = regexp.MustCompile(`^add/f32/\d+$`)
 )
 
-// measure times the cases that gonum has a function for.
+// measure times gonum on the cases that it has a function for, and returns the times as a file of anchors.
 func measure(cases []bench.Case) (*bench.AnchorFile, error) {
 	file := &bench.AnchorFile{Format: bench.AnchorFormat, Device: fmt.Sprintf("the processor, GOMAXPROCS=%d", runtime.GOMAXPROCS(0)),
 		Date: time.Now().UTC().Format(time.DateOnly), About: "gonum's BLAS, by the wall clock"}
@@ -78,7 +78,8 @@ func measure(cases []bench.Case) (*bench.AnchorFile, error) {
 	return file, nil
 }
 
-// matmul computes y = x w^T into preallocated memory, as the case does.
+// matmul returns a function that computes y = x wᵀ with gonum, for x[m,k] and w[n,k]. Like vkc's case it writes into
+// memory that exists before.
 func matmul(m, n, k int) (func() error, error) {
 	x, err := random("x", m, k)
 	if err != nil {
@@ -110,7 +111,7 @@ func sum(n int) (func() error, error) {
 	}, nil
 }
 
-// random returns the random data of the case.
+// random returns the random data that vkc bench gives to the input of that name.
 func random(name string, dims ...int) ([]float32, error) {
 	d, err := bench.Random(name, ir.F32, bench.Fill{}, dims...)
 	if err != nil {

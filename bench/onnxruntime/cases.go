@@ -47,7 +47,8 @@ var convs = []conv{
 	{name: "tiny 3x3 of 4, 8x8", in: 4, out: 4, height: 8, width: 8, kernel: 3, pad: 1, relu: true},
 }
 
-// write writes the convolution as an ONNX model to a file in a folder, and returns its path.
+// write writes an ONNX model with this convolution to a file in the folder, and returns the file's path. Weights are
+// random. Fields of the zero value mean one group, a stride of 1 and a dilation of 1.
 func (c conv) write(folder string) (string, error) {
 	groups, stride, dilation := max(c.groups, 1), max(c.stride, 1), max(c.dilation, 1)
 	per := c.in / groups
@@ -65,6 +66,7 @@ func (c conv) write(folder string) (string, error) {
 	if c.relu {
 		result = "sum"
 	}
+	// Numbers of fields and types are those of onnx.proto3.
 	nodes := []message{node("Conv", []string{"x", "w", "b"}, result, ints("strides", stride, stride),
 		ints("pads", c.pad, c.pad, c.pad, c.pad), ints("dilations", dilation, dilation),
 		message{}.text(1, "group").int(3, groups).int(20, 2))}

@@ -68,7 +68,8 @@ func main() {
 	}
 }
 
-// compare compares all models, and prints a row for each.
+// compare runs models in onnxruntime and in vkc and prints a row of times for each. Without models it compares built-in
+// convolutions and quantized layers.
 func compare(ort *peer.Peer, scratch string, models []string) error {
 	fmt.Println("| model | onnxruntime | vkc | ratio | onnxruntime, cpu | vkc, cpu | difference |")
 	fmt.Println("|---|---:|---:|---:|---:|---:|---:|")
@@ -208,10 +209,10 @@ func one(ort *peer.Peer, name, path, scratch string) (err error) {
 	return nil
 }
 
-// measure calls run again and again, for a turn.
+// measure calls run repeatedly for the time of one turn, and returns the best time and the mean CPU time of a call.
 func measure(run func() error) (a peer.Answer, err error) {
 	a.Best = math.Inf(1)
-	before, begin, runs := used(), time.Now(), 0
+	before, begin, runs := used(), time.Now(), 0 // CPU time of the process
 	for runs < 3 || time.Since(begin).Seconds() < *seconds {
 		start := time.Now()
 		if err := run(); err != nil {
@@ -240,7 +241,7 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// pairs parses a list such as N=1,H=640.
+// pairs parses the flag -set, such as N=1,H=640.
 func pairs(text string) (map[string]int64, error) {
 	list := map[string]int64{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -257,7 +258,8 @@ func pairs(text string) (map[string]int64, error) {
 	return list, nil
 }
 
-// inputs returns random inputs of a graph.
+// inputs returns inputs for a graph: the values of the flag -set, which fill the whole input, or random floats and
+// bytes. Other integers are 0, which is a valid index.
 func inputs(g *ir.Graph) (map[string]*ir.Data, error) {
 	given, err := pairs(*set)
 	if err != nil {
@@ -298,7 +300,7 @@ func inputs(g *ir.Graph) (map[string]*ir.Data, error) {
 	return in, nil
 }
 
-// differ returns the largest difference of all outputs, relative to the output's largest element.
+// differ returns the largest difference of an element, relative to the largest element of its output, over all outputs.
 func differ(ours map[string]*ir.Data, theirs []peer.TensorFile) (worst float64, err error) {
 	for _, o := range theirs {
 		have := ours[o.Name]

@@ -37,10 +37,11 @@ func number(name string, x float32) message {
 	return typedTensor(name, float32s, binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)))
 }
 
-// quantized returns models of the quantized ops, and of a linear layer that quantizes its input.
+// quantized returns models of ONNX's quantized matmuls and convolutions, and linear layers that quantize their input at
+// each run.
 func quantized() (list []quantizedModel) {
 	rng := rand.New(rand.NewPCG(18, 1))
-	zero := []message{typedTensor("xz", uint8s, []byte{119}), typedTensor("wz", int8s, []byte{0})}
+	zero := []message{typedTensor("xz", uint8s, []byte{119}), typedTensor("wz", int8s, []byte{0})} // the zero points
 	for _, s := range [][3]int{{1, 1024, 1024}, {16, 1024, 1024}, {256, 1024, 1024}, {128, 768, 3072}} {
 		m, k, n := s[0], s[1], s[2]
 		w := typedTensor("w", int8s, bytesOf(rng, k*n), k, n)
@@ -51,6 +52,7 @@ func quantized() (list []quantizedModel) {
 			typedPort("y", uint8s, m, n), append([]message{w, number("xs", 0.01), number("ws", 0.01), number("ys", 0.1),
 				typedTensor("yz", uint8s, []byte{100})}, zero...),
 			[]message{node("QLinearMatMul", []string{"x", "xs", "xz", "w", "ws", "wz", "ys", "yz"}, "y")}})
+		// DynamicQuantizeLinear has three results: the bytes q, their scale s and zero point z.
 		dynamic := message{}.text(1, "x").text(2, "q").text(2, "s").text(2, "z").text(4, "DynamicQuantizeLinear")
 		list = append(list, quantizedModel{fmt.Sprintf("dynamic linear layer %dx%dx%d", m, k, n),
 			typedPort("x", float32s, m, k), typedPort("y", float32s, m, n),

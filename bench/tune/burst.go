@@ -38,7 +38,8 @@ func (s *harness) newBurst(c *candidate, one, window time.Duration) (*burst, err
 	return s.burstOf(c, batches, replays)
 }
 
-// burstOf records a burst of the given number of batches. Each batch dispatches the schedule replays times.
+// burstOf records commands that run a schedule for timing: batches with a timestamp before and after, of as many
+// dispatches as replays says.
 func (s *harness) burstOf(c *candidate, batches, replays int) (_ *burst, err error) {
 	groups, err := c.grid.Eval(s.trials[0].symbols)
 	if err != nil {
@@ -51,13 +52,13 @@ func (s *harness) burstOf(c *candidate, batches, replays int) (_ *burst, err err
 	list := s.dev.NewCommandList()
 	list.ResetTimestamps(b.stamps)
 	for i := range batches {
-		if s.filler != nil {
+		if s.filler != nil { // evicts the kernel's code from caches, as other kernels of a program do
 			s.filler.record(list)
 		}
 		list.BindPipeline(c.pipeline)
 		list.Timestamp(b.stamps, 2*i)
 		for j := range replays {
-			list.Barrier(vk.StageCompute, vk.StageCompute)
+			list.Barrier(vk.StageCompute, vk.StageCompute) // one dispatch at a time
 			list.Bind(s.sets, (i*replays+j)%s.copies)
 			list.Dispatch(groups[0], groups[1], groups[2])
 		}
@@ -97,7 +98,8 @@ const (
 	cpuWarm   = 5 * time.Millisecond
 )
 
-// Time implements [Harness]: the schedules alternate several times, right after a warm-up with the same work.
+// Time implements [Harness]: it times the schedules in turns, right after a warm-up with the same work, and returns
+// their median times.
 func (s *harness) Time(ctx context.Context, which []int, window time.Duration, turns int) ([]time.Duration, error) {
 	warm := gpuWarm
 	switch {
@@ -129,7 +131,7 @@ func (s *harness) Time(ctx context.Context, which []int, window time.Duration, t
 	medians := make([]time.Duration, len(which))
 	for n, list := range all {
 		slices.Sort(list)
-		medians[n] = max(list[len(list)/2], 1)
+		medians[n] = max(list[len(list)/2], 1) // 0 would mean that it was not timed
 	}
 	return medians, nil
 }
@@ -139,6 +141,7 @@ func (s *harness) Time(ctx context.Context, which []int, window time.Duration, t
 func (s *harness) burstFor(ctx context.Context, c *candidate, window time.Duration) (*burst, error) {
 	if c.burst == nil {
 		var err error
+		// Three batches of one dispatch are the shortest burst.
 		if c.burst, err = s.burstOf(c, 3, 1); err != nil || window == 0 {
 			return c.burst, err
 		}

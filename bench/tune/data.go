@@ -32,7 +32,7 @@ type operand struct {
 	rotated bool // timed dispatches use copies in turn, as in a program it is not in the cache
 }
 
-// operands makes random data for the bindings that a kernel reads.
+// operands describes the kernel's bindings for given values of symbols, with data for those that the kernel reads.
 func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 	list, indexBindings := make([]operand, len(k.step.Binds)), scatterIndices(k.Kernel)
 	for i, bind := range k.step.Binds {
@@ -47,6 +47,7 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 		}
 		o := operand{binding: bind, buffer: b, dims: dims, size: size, rotated: b.Kind != kernel.BufTemp &&
 			b.Kind != kernel.BufParams && b.Kind != kernel.BufFault}
+		// A binding with neither flag is read.
 		if bind.Read || !bind.Write {
 			if o.data, err = k.fill(i, &o, symbols, indexBindings[i]); err != nil {
 				return nil, fmt.Errorf("binding %d (%s): %w", i, b.Name, err)
@@ -57,8 +58,8 @@ func (k *Kernel) operands(symbols map[string]int64) ([]operand, error) {
 	return list, nil
 }
 
-// fill makes the content of binding i, which the kernel reads. If isIndex, its elements are the positions at which
-// the kernel stores its results, as in a scatter.
+// fill returns the content of binding i, which the kernel reads: symbol values, constants of the program, or random
+// numbers. If isIndex, its elements are the positions at which the kernel stores its results, as in a scatter.
 func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, isIndex bool) ([]byte, error) {
 	switch o.buffer.Kind {
 	case kernel.BufParams:
@@ -85,7 +86,7 @@ func (k *Kernel) fill(i int, o *operand, symbols map[string]int64, isIndex bool)
 	switch t := o.buffer.DType; {
 	case isIndex && t.IsInteger():
 		return countingData(t, o.dims, true)
-	case o.buffer.Kind == kernel.BufTemp && (t == ir.I32 || t == ir.I64):
+	case o.buffer.Kind == kernel.BufTemp && (t == ir.I32 || t == ir.I64): // integers that an earlier kernel computed
 		return countingData(t, o.dims, false)
 	}
 	d, err := bench.Random(fmt.Sprintf("binding %d", i), o.buffer.DType, bench.Fill{}, o.dims...)
@@ -107,7 +108,7 @@ func scatterIndices(k *kernel.Kernel) map[int]bool {
 			}
 		})
 	}
-	if k.Guard != nil && len(roots) > 0 {
+	if k.Guard != nil && len(roots) > 0 { // the guard decides which results are stored
 		roots = append(roots, k.Guard.Point)
 	}
 	binds := map[int]bool{}
@@ -230,9 +231,9 @@ func (k *Kernel) onHost(list []operand, written func(*kernel.Program, *kernel.Bu
 // compareChunk is how many elements one goroutine compares.
 const compareChunk = 1 << 20
 
-// same returns an error if two results of a binding differ by more than the tolerance. It compares chunks on all
-// cores. If the tolerance is relative to the largest element, each chunk uses its own largest element, which makes
-// the comparison stricter.
+// same returns an error if have and want, two results of a binding, differ by more than the tolerance. It compares
+// chunks on all cores. If the tolerance is relative to the largest element, each chunk uses its own, which makes the
+// comparison stricter.
 func same(have, want *ir.Data, tol ir.Tolerance) error {
 	if bytes.Equal(have.Bytes, want.Bytes) {
 		return nil

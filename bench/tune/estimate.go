@@ -15,9 +15,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// NewEstimator returns a Lab that runs no kernels. It estimates the time of a schedule from the driver's statistics of
-// the compiled kernel, if the driver reports any. It does not check results. The estimates rank the schedules of one
-// kernel; they are no measurements.
+// NewEstimator returns a Lab that runs no kernels, and the device's capabilities. It estimates the time of a schedule
+// from the driver's statistics of the compiled kernel, and returns an error if the driver reports none. It does not
+// check results. The estimates rank the schedules of one kernel; they are no measurements.
 func NewEstimator(ctx context.Context, dev *vkc.Device) (Lab, device.Caps, error) {
 	if dev.IsCPU() || !dev.Caps().Features.PipelineExecutableProperties {
 		return nil, device.Caps{}, fmt.Errorf("the driver of %s does not say what kernels cost "+
@@ -46,7 +46,7 @@ type estimates struct{ harness }
 // Check implements [Harness]: there are no results.
 func (*estimates) Check(context.Context, int) error { return nil }
 
-// Time implements [Harness].
+// Time implements [Harness]: it returns estimated times, from the statistics of the compiled schedules.
 func (e *estimates) Time(_ context.Context, which []int, _ time.Duration, _ int) ([]time.Duration, error) {
 	times := make([]time.Duration, len(which))
 	for n, i := range which {
@@ -133,7 +133,8 @@ type Agreement struct {
 	Correlation float64 // of ranks; NaN of fewer than two
 }
 
-// Compare returns the rank correlation of the times in two files, for each kernel that both have at the same lengths.
+// Compare returns, for each kernel that two files have with the same lengths, how similarly their times rank its
+// schedules.
 func Compare(a, b *tunefile.File) []Agreement {
 	var all []Agreement
 	for _, k := range a.Kernels {

@@ -27,8 +27,8 @@ type Kernel struct {
 	step    kernel.Step
 }
 
-// Kernels returns the distinct kernels of a graph, ordered by decreasing estimated time. symbols gives the values of
-// symbols in the measurement; a missing symbol has its bound.
+// Kernels returns the distinct kernels of a graph as it is lowered for a device, ordered by decreasing estimated time.
+// symbols gives the values of symbols in the measurement; a missing symbol has its bound.
 func Kernels(ctx context.Context, g *ir.Graph, caps device.Caps, symbols map[string]int64) ([]*Kernel, error) {
 	low, err := compiler.Lower(ctx, g, caps, nil)
 	if err != nil {
@@ -107,7 +107,8 @@ func (k *Kernel) weight() float64 {
 	return float64(k.Uses) * max(float64(k.step.Moved), float64(k.step.Flops)/intensity, 1<<10)
 }
 
-// symbolValues checks the given values and adds the remaining symbols.
+// symbolValues returns the values of all symbols of a program: the given ones, which it checks, and otherwise the
+// bounds.
 func symbolValues(p *kernel.Program, given map[string]int64) (map[string]int64, error) {
 	values := map[string]int64{}
 	var names []string

@@ -46,7 +46,8 @@ func NewLab(ctx context.Context, dev *vkc.Device) (Lab, device.Caps, error) {
 	return d, d.caps, nil
 }
 
-// newDevice returns the lab of a Vulkan device, with the GLSL tools and the features that these can compile.
+// newDevice returns a lab for a Vulkan device. It finds the GLSL tools, and leaves out device features that they cannot
+// compile.
 func newDevice(ctx context.Context, dev *vk.Device) (*lab, error) {
 	root, err := cachefile.Root()
 	if err != nil {
@@ -63,7 +64,8 @@ func newDevice(ctx context.Context, dev *vk.Device) (*lab, error) {
 	return &lab{dev: dev, caps: caps, tools: tools, cache: root}, err
 }
 
-// Open implements [Lab].
+// Open implements [Lab]: it makes data for the kernel's bindings and allocates its buffers. If the kernel has
+// symbols, schedules are checked with a second set of their values too.
 func (d *lab) Open(ctx context.Context, k *Kernel) (_ Harness, err error) {
 	s := &harness{lab: d, kernel: k}
 	defer func() {
@@ -149,7 +151,8 @@ func (c *candidate) close() error {
 	return errors.Join(errs...)
 }
 
-// allocate makes the buffers, and enough copies of the non-temporary ones that they do not fit in the device's cache.
+// allocate makes the buffers of the bindings. Buffers that are not temporary get copies that dispatches use in turn, so
+// many that they do not fit in the device's cache, because in a program their content is not there either.
 func (s *harness) allocate(ctx context.Context) error {
 	first := s.trials[0]
 	total, rotated := int64(0), int64(0)
@@ -159,7 +162,7 @@ func (s *harness) allocate(ctx context.Context) error {
 			rotated += o.buffer.Bytes + guard
 		}
 	}
-	room := int64(s.dev.MemoryAvailable()/2) - total
+	room := int64(s.dev.MemoryAvailable()/2) - total // at most half of the free memory
 	if room < 0 {
 		return fmt.Errorf("its buffers of %d bytes leave no room on the device", total)
 	}
@@ -206,7 +209,7 @@ func (s *harness) buffer(o *operand) (*vk.Buffer, error) {
 	return b, nil
 }
 
-// copy makes another buffer for operand o, with the contents of from.
+// copy returns a new buffer for operand o with the content of from.
 func (s *harness) copy(ctx context.Context, from *vk.Buffer, o *operand) (*vk.Buffer, error) {
 	b, err := s.buffer(o)
 	if err != nil {

@@ -23,21 +23,22 @@ type fillerKernel struct {
 	groups   uint32
 }
 
-// fillerSource returns GLSL of straight-line code that a compiler can neither eliminate nor simplify.
+// fillerSource returns GLSL of long straight-line code that a compiler can neither eliminate nor simplify.
 func fillerSource() string {
 	var b strings.Builder
 	b.WriteString("#version 450\nlayout(local_size_x = 128) in;\n" +
 		"layout(set = 0, binding = 0, std430) buffer Words_buffer { uint words[]; };\n" +
 		"void main() {\n    uint v = words[0] + gl_GlobalInvocationID.x;\n")
-	r := rand.New(rand.NewPCG(1, 2))
+	r := rand.New(rand.NewPCG(1, 2)) // the same code each time
 	for range fillerSteps {
 		fmt.Fprintf(&b, "    v = v * %#xu ^ v >> %d;\n", r.Uint32()|1, 1+r.IntN(31))
 	}
-	b.WriteString("    if (v == 0u) {\n        words[1] = v;\n    }\n}\n")
+	b.WriteString("    if (v == 0u) {\n        words[1] = v;\n    }\n}\n") // a use of v that hardly ever writes
 	return b.String()
 }
 
-// openFiller makes the filler kernel. A CPU device caches code like data, and needs none.
+// openFiller makes the filler kernel, which evicts other code from the device's instruction caches. A CPU device needs
+// none.
 func (s *harness) openFiller(ctx context.Context) error {
 	if s.caps.Type == device.DeviceCPU {
 		return nil

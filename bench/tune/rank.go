@@ -24,7 +24,7 @@ func Spearman(a, b []float64) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
-// ranks returns the ranks of values, from 0.
+// ranks returns the rank of each value, from 0. Equal values share the mean of their ranks.
 func ranks(values []float64) []float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -33,6 +33,7 @@ func ranks(values []float64) []float64 {
 	slices.SortFunc(order, func(i, j int) int { return compare(values[i], values[j]) })
 	out := make([]float64, len(values))
 	for i := 0; i < len(order); {
+		// Values i to j-1 in order are equal.
 		j := i
 		for j < len(order) && values[order[j]] == values[order[i]] {
 			j++

@@ -98,14 +98,14 @@ func Tune(ctx context.Context, lab Lab, kernels []*Kernel, file *tunefile.File, 
 		opt.Now = time.Now
 	}
 	if opt.Chunk == 0 {
-		opt.Chunk = 12
+		opt.Chunk = 12 // schedules measured in one turn of a kernel
 		if opt.Caps.Type == device.DeviceCPU {
 			opt.Chunk = 6
 		}
 	}
 	t := &tuner{lab: lab, file: file, opt: opt, jobs: newJobs(kernels, file, opt)}
 	var err error
-	if opt.Budget >= 0 {
+	if opt.Budget >= 0 { // below 0 means to measure nothing
 		err = t.run(ctx)
 	}
 	rows := make([]Row, len(t.jobs))
@@ -205,7 +205,7 @@ func (j *job) record(m tunefile.Measurement) {
 // maxWhy bounds the reasons in a file, since compilers can be wordy.
 const maxWhy = 300
 
-// row summarizes the measurements of the kernel.
+// row returns the results of the kernel for a table.
 func (j *job) row() Row {
 	r := Row{About: j.results.About, Uses: j.kernel.Uses, Tried: j.variants - len(j.todo), Variants: j.variants,
 		Default: j.results.Default}
@@ -226,7 +226,8 @@ func (j *job) row() Row {
 	return r
 }
 
-// run measures chunks until the budget is spent or nothing is left.
+// run measures chunks of schedules until the budget is spent or nothing is left. It stores the measurements after each
+// chunk. If a kernel cannot be measured, it goes on with the others.
 func (t *tuner) run(ctx context.Context) error {
 	t.start = t.opt.Now()
 	for {
@@ -267,6 +268,7 @@ func (t *tuner) next() *job {
 		if j.chunks == 0 {
 			return j
 		}
+		// The square makes kernels that had many chunks wait longer.
 		turns := float64(j.chunks)
 		if w := float64(j.kernel.Uses) * j.results.Default / (turns * turns); best == nil || w > most {
 			best, most = j, w
@@ -275,7 +277,7 @@ func (t *tuner) next() *job {
 	return best
 }
 
-// progress reports the progress to Options.Progress, before a chunk of job next.
+// progress calls Options.Progress, before a chunk of job next. spent is the time since the start.
 func (t *tuner) progress(next *job, spent time.Duration) {
 	if t.opt.Progress == nil {
 		return
@@ -294,7 +296,7 @@ func (t *tuner) progress(next *job, spent time.Duration) {
 	t.opt.Progress(p)
 }
 
-// store stores the measurements of a kernel in the file.
+// store stores the measurements of a kernel in the file, and saves the file.
 func (t *tuner) store(j *job) error {
 	if len(j.results.Measured) == 0 {
 		return nil
@@ -317,7 +319,7 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	if b := j.results.Best; b != nil && b.Schedule != j.standard {
 		list = append(list, b.Schedule)
 	}
-	n := 0
+	n := 0 // schedules of todo that this chunk measures
 	for ; n < len(j.todo) && n < t.opt.Chunk; n++ {
 		if !slices.Contains(list, j.todo[n]) {
 			list = append(list, j.todo[n])

@@ -85,8 +85,9 @@ func (f *onnxFlags) open(path string) (*onnx.File, error) {
 	return m, err
 }
 
-// openFitted builds the graph for inputs with the extents of the example, the files of --input. If the model also needs
-// the values of some inputs when it is built, the example's values become constants of the graph.
+// openFitted builds the graph of an ONNX model for inputs with the extents of the files of --input. If the model also
+// needs the values of some inputs when it is built, the files' values become constants of the graph. f.fixed then has
+// the names of these inputs.
 func (f *onnxFlags) openFitted(path string, o onnx.Options) (m *onnx.File, err error) {
 	file, err := onnx.Read(path)
 	if err != nil {
@@ -108,6 +109,7 @@ func (f *onnxFlags) openFitted(path string, o onnx.Options) (m *onnx.File, err e
 			}
 		}
 	}
+	// First with the extents alone. An UnsupportedError names the inputs whose values are missing.
 	if m, err = onnx.Open(path, model.ForInputs(o, example, nil)); err != nil {
 		unsupported := (*onnx.UnsupportedError)(nil)
 		if !errors.As(err, &unsupported) {
@@ -124,8 +126,8 @@ func (f *onnxFlags) openFitted(path string, o onnx.Options) (m *onnx.File, err e
 	return m, err
 }
 
-// advise prints the flags that would make an ONNX model smaller or faster: extents without a number, and the cost of
-// 64-bit integers. weights are the weights that came with the graph.
+// advise prints notes on the flags that would make an ONNX model smaller or faster: --bound or --dim for extents
+// without a number, and a narrower type for 64-bit integers. weights are the weights that came with the graph.
 func (f *onnxFlags) advise(a *app, weights vkc.Weights) {
 	m, ok := weights.(*onnx.File)
 	if !ok {
@@ -176,7 +178,7 @@ func adviseNarrow(a *app, g *ir.Graph) {
 	}
 }
 
-// parseNumbers reads a flag of names and numbers.
+// parseNumbers parses the values of a repeated flag, each of the form NAME=N.
 func parseNumbers(flag string, list []string) (map[string]int, error) {
 	pairs, err := parsePairs(flag, "N", list)
 	if err != nil {
@@ -196,7 +198,8 @@ func parseNumbers(flag string, list []string) (map[string]int, error) {
 // spelledName matches a symbol's name as an ONNX file may spell it, but no expression.
 var spelledName = regexp.MustCompile(`^[\w.:]+$`)
 
-// parseDims parses --dim flags. bounds has the values of --bound, for symbols in the expressions.
+// parseDims parses the values of --dim, each of the form NAME=EXPRESSION. bounds has the values of --bound, which
+// become the bounds of symbols in the expressions.
 func parseDims(list []string, bounds map[string]int) (map[string]ir.Dim, error) {
 	pairs, err := parsePairs("dim", "N or NAME=32*W", list)
 	if err != nil {
@@ -204,6 +207,7 @@ func parseDims(list []string, bounds map[string]int) (map[string]ir.Dim, error) 
 	}
 	dims := map[string]ir.Dim{}
 	for name, text := range pairs {
+		// A name alone is a dimension's name as the model spells it, which the graph may spell otherwise.
 		if _, err := strconv.Atoi(text); err != nil && spelledName.MatchString(text) {
 			text = onnx.SymbolOf(text)
 		}

@@ -24,7 +24,8 @@ type output struct {
 
 func newOutput(w io.Writer) *output { return &output{w: bufio.NewWriter(w)} }
 
-// Write implements [io.Writer].
+// Write writes text, with escapes for control characters and invalid UTF-8. It keeps the first bytes of an incomplete
+// character for the next call.
 func (o *output) Write(text []byte) (int, error) {
 	all := text
 	if len(o.incomplete) > 0 {

@@ -34,7 +34,7 @@ and --ctx can be compared.`,
 	}
 	flags := cmd.Flags()
 	f.model.register(a, flags)
-	flags.Lookup("ctx").Usage = chunkHelp
+	flags.Lookup("ctx").Usage = chunkHelp // here --ctx is the length of a chunk
 	flags.IntVar(&f.chunks, "chunks", 0, "read at most `N` chunks; 0 means all")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd

@@ -73,8 +73,8 @@ func (p *progress) describe(what string) {
 	}
 }
 
-// stage shows the progress of compiling and loading, with one bar for each stage. If two stages overlap, the bar shows
-// the first until it is done.
+// stage shows the progress of compiling and loading, with one bar for each stage. While a stage is not done, it ignores
+// other stages that overlap with it.
 func (p *progress) stage(at vkc.Progress) {
 	if what := string(at.Stage); p.what != what {
 		if p.bar != nil {

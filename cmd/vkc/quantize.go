@@ -147,7 +147,8 @@ func quantizeType(flag, name string) (ir.DType, error) {
 	return t, nil
 }
 
-// parseType parses --type and --pure: a recipe, or a format if the name begins with a small letter or is no recipe's.
+// parseType parses --type and --pure into opt. The name of --type is a recipe or a format. If it is both, in capitals
+// it is the recipe and in small letters the format.
 func (f *quantizeFlags) parseType(opt *quantize.Options) (err error) {
 	t, err := quantizeType("type", f.dtype)
 	recipe := quantize.RecipeNamed(f.dtype)
@@ -157,14 +158,14 @@ func (f *quantizeFlags) parseType(opt *quantize.Options) (err error) {
 	case recipe == nil || format && unicode.IsLower(rune(f.dtype[0])):
 		opt.Type = t
 	case f.pure:
-		opt.Type = recipe.Base
+		opt.Type = recipe.Base // --pure: the recipe's main format for all tensors
 	default:
 		opt.Recipe = recipe
 	}
 	return nil
 }
 
-// options parses all flags except the importance matrix.
+// options parses all flags except the importance matrix, which method quantize reads.
 func (f *quantizeFlags) options() (opt quantize.Options, err error) {
 	if f.threads < 0 {
 		return opt, usagef("--threads %d: want at least 0", f.threads)
@@ -221,6 +222,7 @@ func parseRule(flag, what, text string) (pattern string, t ir.DType, err error) 
 // quantize runs vkc quantize: it quantizes the model in file in and prints the report.
 func (a *app) quantize(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) (err error) {
 	output := f.output
+	// If both are in parts, the part of the output with the input's number must not be the input.
 	if part, of := filefmt.PartOf(in); f.split > 0 && of > 0 {
 		output = filefmt.PartPath(output, int(part), int(of))
 	}
@@ -267,7 +269,8 @@ func writeQuantized(ctx context.Context, file vkc.Weights, output string, opt qu
 	return plan.WriteFile(ctx, output)
 }
 
-// writeProjector writes the vision tower of a folder.
+// writeProjector writes the vision tower of a model in a Hugging Face folder to a file of its own, unless --mmproj none
+// is given. It does nothing for a model without one.
 func (a *app) writeProjector(ctx context.Context, in string, f *quantizeFlags, opt quantize.Options) error {
 	if f.projector == generate.NoProjector || !huggingface.IsFolder(in) {
 		return nil
@@ -292,6 +295,7 @@ func (a *app) writeProjector(ctx context.Context, in string, f *quantizeFlags, o
 	if err != nil {
 		return err
 	}
+	// A tower is small and loses much by quantizing: it stays in floats.
 	tower := quantize.Options{Type: ir.F16, Workers: opt.Workers}
 	if opt.Type == ir.F32 || opt.Type == ir.BF16 {
 		tower.Type = opt.Type
@@ -321,7 +325,7 @@ func sameFile(input, output string) bool {
 // maxImatrixBytes bounds an importance matrix. The largest models' matrices have some hundred megabytes.
 const maxImatrixBytes = 4 << 30
 
-// readImatrix reads an importance matrix, a .dat file or GGUF.
+// readImatrix reads an importance matrix from a .dat file or a GGUF file, which its first bytes tell apart.
 func readImatrix(path string) (*imatrix.Matrix, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -373,7 +377,7 @@ type quantizedTensor struct {
 	Note     string   `json:"note,omitempty"`
 }
 
-// printQuantized prints the loss of each tensor, as a table or JSON.
+// printQuantized prints the errors and sizes of the quantized tensors, as a table or JSON.
 func (a *app) printQuantized(r *quantize.Report, f *quantizeFlags) error {
 	for _, note := range r.Notes {
 		a.note("note: %s", note)

@@ -82,6 +82,7 @@ Errors go to standard error, results to standard output.`,
 	}
 	root.AddCommand(a.manCommand())
 	rejectUnknownSubcommands(root)
+	// rejectUnknownSubcommands has set it.
 	help := root.RunE
 	version := root.Flags().BoolP("version", "v", false, "print the version, as vkc version does")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
@@ -138,7 +139,8 @@ func rejectUnknownSubcommands(cmd *cobra.Command) {
 // exactArgs requires exactly these arguments. The names are for the error message.
 func exactArgs(names ...string) cobra.PositionalArgs { return atLeastArgs(len(names), names...) }
 
-// atLeastArgs is like exactArgs, but the arguments after the first least are optional.
+// atLeastArgs returns a check that a command has at least the first `least` of the named arguments, no more than are
+// named, and none that is empty.
 func atLeastArgs(least int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

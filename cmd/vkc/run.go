@@ -241,7 +241,7 @@ func (s *session) openBundle(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// openDevice opens the device of --device, and prints which one it is.
+// openDevice opens the device of --device, and prints which one it is or why the CPU replaces it.
 func (s *session) openDevice() (err error) {
 	open := vkc.OpenDevice
 	if s.flags.sandbox {
@@ -332,7 +332,7 @@ func (s *session) buildForText(path string) (g *ir.Graph, _ vkc.Weights, err err
 	return g, model, nil
 }
 
-// prepare reads the inputs and checks the command line against the graph.
+// prepare reads the inputs, and checks the flags and the inputs against the graph's signature.
 func (s *session) prepare(g *ir.Graph) (err error) {
 	sig := runtime.SignatureOf(g)
 	for name := range s.outputs {
@@ -343,7 +343,7 @@ func (s *session) prepare(g *ir.Graph) (err error) {
 	if err := checkSymbols(sig, s.symbols, 0); err != nil {
 		return err
 	}
-	s.inputs = s.given
+	s.inputs = s.given // of --text
 	if s.inputs == nil {
 		if s.inputs, err = readInputs(g, s.flags.inputs, s.symbols); err != nil {
 			return err
@@ -425,7 +425,8 @@ func (f *runFlags) aboutKernels() (flags []string) {
 	return flags
 }
 
-// load loads the program on the device, and prints where it runs if that differs from the device's choice.
+// load loads the program on the device. If the program does not run on the opened device itself, load prints where it
+// runs.
 func (s *session) load(ctx context.Context) (err error) {
 	bar := s.progress("loading")
 	defer bar.end()
@@ -439,7 +440,7 @@ func (s *session) load(ctx context.Context) (err error) {
 	switch {
 	case (s.flags.profile || s.flags.trace != "") && s.exe.Vulkan() == nil:
 		s.note("%s has no kernels: vkc measures only the time of the whole run", s.exe.Device())
-	case s.exe.Why() == s.device.Why():
+	case s.exe.Why() == s.device.Why(): // the device is known already
 	case s.noteFallback(s.exe.Fallback()):
 	default:
 		s.note("runs on %s", s.why)
@@ -447,7 +448,7 @@ func (s *session) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// execute runs the program and reports on it.
+// execute runs the program as often as --repeat says, checks each run for --check, and reports on the last one.
 func (s *session) execute(ctx context.Context) error {
 	var res *runtime.Result
 	var report *check.Report
@@ -466,12 +467,12 @@ func (s *session) execute(ctx context.Context) error {
 			if report, err = s.checker.Check(ctx, s.exe, s.inputs, s.symbols, res.Outputs); err != nil {
 				return err
 			}
-			if !report.OK() {
+			if !report.OK() { // report the first run that is wrong
 				break
 			}
 		}
 	}
-	if why := s.exe.Why(); why != s.why {
+	if why := s.exe.Why(); why != s.why { // it has moved to another device
 		s.note("runs on %s", why)
 	}
 	if err := s.graph.OutputInfo().Trim(res.Outputs); err != nil {
@@ -491,7 +492,7 @@ func (s *session) execute(ctx context.Context) error {
 		}
 	}
 	if !s.flags.profile {
-		res.Profile = nil
+		res.Profile = nil // it was measured for the trace only
 	}
 	if err := s.print(res, report, measured, elapsed); err != nil {
 		return err
@@ -502,7 +503,8 @@ func (s *session) execute(ctx context.Context) error {
 	return nil
 }
 
-// measure times warm runs with the session's inputs.
+// measure times repeated runs with the session's inputs, after runs for warm-up, by the wall clock and, on a GPU, by
+// the device's clock.
 func (s *session) measure(ctx context.Context) (*measureInfo, error) {
 	info := &measureInfo{}
 	if v := s.exe.Vulkan(); v != nil {
@@ -551,7 +553,8 @@ func (s *session) store(res *runtime.Result) error {
 	return nil
 }
 
-// parsePairs reads the values of a flag that is NAME=VALUE and may be repeated.
+// parsePairs parses the values of a repeated flag, each of the form NAME=VALUE. value describes VALUE in error
+// messages.
 func parsePairs(flag, value string, list []string) (map[string]string, error) {
 	pairs := map[string]string{}
 	for _, p := range list {

@@ -77,6 +77,7 @@ code is 1.`,
 		"share a KV cache of `N` tokens among all answers, in pages (default --parallel times --ctx)")
 	flags.BoolVar(&f.model.options.Deterministic, "deterministic", false,
 		"make the bits of an answer independent of the other requests at the same time")
+	// Here --split has another default: each device has the whole model.
 	split := flags.Lookup("split")
 	f.model.options.Split, split.DefValue = splitNone, splitNone
 	split.Usage = "with several devices (--device 0,1): give each device the whole model (none), or as for vkc " +
@@ -115,7 +116,7 @@ const defaultParallel = 4
 // maxKey is the length of a key, in bytes.
 const maxKey = 4096
 
-// check completes the options from the flags.
+// check returns an error for wrong flags, and sets the options of the server and the model from the others.
 func (f *serveFlags) check() error {
 	host, port, err := net.SplitHostPort(f.address)
 	if err == nil {
@@ -157,6 +158,7 @@ func (f *serveFlags) check() error {
 	if f.models, err = modelFiles(f.models); err != nil {
 		return err
 	}
+	// These values of --mmproj name no file.
 	namesProjector := !slices.Contains([]string{"", generate.NoProjector, generate.AutoProjector},
 		f.model.options.Projector)
 	forOneModel := f.serve.Name != "" || len(f.model.adapters) > 0 || f.model.options.Speculation.Draft != "" ||
@@ -361,7 +363,8 @@ func (a *app) serve(ctx context.Context, f *serveFlags) (err error) {
 	return a.shutDown(ctx, f, server, handler)
 }
 
-// serveUntilDone answers requests and prints notes until ctx ends. It returns an error if the listener fails before.
+// serveUntilDone answers requests and prints the server's notes until ctx ends. If the listener fails before, it
+// returns the error.
 func (a *app) serveUntilDone(ctx context.Context, server *http.Server, l net.Listener, notes notices) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()
@@ -399,8 +402,8 @@ func (a *app) shutDown(ctx context.Context, f *serveFlags, server *http.Server, 
 // shutdownGrace is the time for clients to read the end of their responses when the server stops.
 const shutdownGrace = 10 * time.Second
 
-// await returns when all requests are answered. Until then the listener stays open and tells new requests that the
-// server is shutting down. After --drain it cuts the remaining answers and returns their number.
+// await waits until all requests are answered, at most for the time of --drain. Then it cuts the remaining answers and
+// returns their number. The listener stays open meanwhile and tells new requests that the server is shutting down.
 func (f *serveFlags) await(handler handler) (cut int) {
 	answered := make(chan struct{})
 	go func() {

@@ -25,7 +25,7 @@ func (s *sizeFlag) String() string {
 // Type implements pflag.Value.
 func (s *sizeFlag) Type() string { return "SIZE" }
 
-// Set implements pflag.Value.
+// Set parses a size: a number of bytes, or a number with a unit such as K, MB or GiB. All units are powers of 1024.
 func (s *sizeFlag) Set(text string) error {
 	number := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(strings.TrimSpace(text)), "B"), "I")
 	unit := 1.0

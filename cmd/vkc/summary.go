@@ -160,7 +160,7 @@ func (m *measureInfo) line() string {
 func describe(name string, d *ir.Data) (outputInfo, error) {
 	out := outputInfo{Name: name, DType: d.DType, Shape: d.Dims}
 	if out.Shape == nil {
-		out.Shape = []int{}
+		out.Shape = []int{} // JSON has [] for a scalar, not null
 	}
 	values, err := d.Floats()
 	if err != nil {
@@ -178,13 +178,13 @@ func describe(name string, d *ir.Data) (outputInfo, error) {
 		}
 		lo, hi = min(lo, v), max(hi, v)
 	}
-	if out.NaNs < len(values) {
+	if out.NaNs < len(values) { // else there is no range
 		out.Min, out.Max = (*number)(&lo), (*number)(&hi)
 	}
 	return out, nil
 }
 
-// span is the range of the values, for people.
+// span returns the range of the values as text, and the number of NaNs if there are any.
 func (o *outputInfo) span() string {
 	text := "no elements"
 	if o.Min != nil {
@@ -199,7 +199,7 @@ func (o *outputInfo) span() string {
 	return text
 }
 
-// first is the first values, for people.
+// first returns the first values as text.
 func (o *outputInfo) first() string {
 	parts := make([]string, len(o.First))
 	for i, v := range o.First {
@@ -218,7 +218,7 @@ func (o *outputInfo) first() string {
 // short prints six digits of a number.
 func short(n number) string { return strconv.FormatFloat(float64(n), 'g', 6, 64) }
 
-// checkInfos converts a check's report for JSON; nil if there was no check.
+// checkInfos converts the report of a check for JSON. It returns nil if there was no check.
 func checkInfos(report *check.Report) []checkInfo {
 	if report == nil {
 		return nil
@@ -233,7 +233,7 @@ func checkInfos(report *check.Report) []checkInfo {
 	return list
 }
 
-// line is a check for people.
+// line returns the result of one check as text.
 func (c *checkInfo) line() string {
 	name := ir.Printable(c.Name)
 	head, verdict := "check "+name, "within the tolerance"

@@ -36,7 +36,8 @@ func (f *tuningFlags) addWithFile(cmd *cobra.Command) {
 	f.add(cmd)
 }
 
-// choose returns the target and the tuning that the flags select. own is the target's tuning, used without flags.
+// choose returns the capabilities and the tuning to compile for, by --tuning and --no-tuning. Without these flags it
+// returns caps and own, the target's own tuning. A tuning may change the capabilities by measured speeds.
 func (f *tuningFlags) choose(caps device.Caps, own device.Tuning) (device.Caps, device.Tuning, error) {
 	switch {
 	case f.none && f.file != "":
@@ -60,8 +61,9 @@ func (a *app) noteTuning(dev *vkc.Device) {
 // anyTarget is the profile that runs on every device.
 const anyTarget = "generic"
 
-// targetCaps returns the target and its tuning. The default is the device of this machine, or anyTarget if there is
-// none.
+// targetCaps returns the capabilities and the tuning of the device to compile for. want is the value of --target: a
+// file or name of a device profile, "auto" for the best device of this machine, or "". Without --target it takes the
+// best device too, or anyTarget if there is none.
 func (a *app) targetCaps(want string, f *tuningFlags) (device.Caps, device.Tuning, error) {
 	if strings.HasSuffix(want, ".json") {
 		caps, own, err := device.ReadProfile(want)

@@ -68,7 +68,7 @@ transcribe tries again at a higher temperature. --words aligns words with the so
 	return cmd
 }
 
-// check refuses wrong flags before a file is opened.
+// check returns an error for wrong flags, before any file is opened, and otherwise the output format.
 func (f *transcribeFlags) check() (transcribe.Format, error) {
 	if f.model == "" {
 		return transcribe.Format{}, usagef("transcribe: -m MODEL is missing; see vkc transcribe --help")

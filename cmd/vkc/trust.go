@@ -19,8 +19,8 @@ func addTrusted(cmd *cobra.Command, file *string) {
 
 const trustedHelp = "refuse a bundle unless it is signed with one of the public keys in `FILE`"
 
-// trust decides whether the driver may get a bundle's shaders: the bundle is signed with a key that the user trusts, or
-// spirv-val accepts the shaders.
+// trust returns an error unless the driver may get a bundle's shaders. With a file of keys, the bundle must be signed
+// with one of them. Without, spirv-val must accept the shaders; if it is not installed, trust prints a warning.
 func (a *app) trust(ctx context.Context, p *vkc.Program, keys string) error {
 	if keys != "" {
 		trusted, err := bundle.ReadPublicKeys(keys)

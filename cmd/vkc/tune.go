@@ -96,7 +96,7 @@ prints how well this order agrees with measured times.`,
 	return cmd
 }
 
-// check reports flags that are wrong on every device.
+// check returns an error for flags that are wrong on every device.
 func (f *tuneFlags) check(args []string) error {
 	if f.budget < 0 {
 		return usagef("--budget %v: want a time, or 0", f.budget)
@@ -122,6 +122,7 @@ func (f *tuneFlags) check(args []string) error {
 	if len(args) > 0 {
 		return nil
 	}
+	// The suites are those of vkc bench.
 	return (&benchFlags{suites: f.suites, filter: f.filter, scale: f.scale}).check()
 }
 
@@ -202,8 +203,9 @@ func (a *app) measureKernels(ctx context.Context, lab tune.Lab, kernels []*tune.
 	return tune.Tune(ctx, lab, kernels, file, opt)
 }
 
-// tuneBefore measures the kernels of a graph with these values of its symbols, before the graph is compiled for the
-// device. The device's own file keeps the results, so that later runs need not measure again.
+// tuneBefore measures the schedules of a graph's kernels for at most the given time, so that the graph can be compiled
+// with the fastest. symbols has the values of its symbols in the run. The device's own file keeps the results for later
+// runs.
 func (a *app) tuneBefore(ctx context.Context, dev *vkc.Device, g *ir.Graph, symbols map[string]int64,
 	budget time.Duration) error {
 	if dev.IsCPU() {
@@ -252,7 +254,7 @@ func (a *app) printAgreement(file *tunefile.File, f *tuneFlags) error {
 	fmt.Fprintln(w, "KERNEL\tSCHEDULES\tRANK CORRELATION")
 	var all []float64
 	for _, k := range tune.Compare(file, measured) {
-		if k.Schedules < 3 || math.IsNaN(k.Correlation) {
+		if k.Schedules < 3 || math.IsNaN(k.Correlation) { // too few times to rank
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%d\t%.2f\n", k.About, k.Schedules, k.Correlation)
@@ -336,7 +338,9 @@ func (a *app) tuneKernels(ctx context.Context, args []string, symbols map[string
 	return tune.Merge(lists...), nil
 }
 
-// tuneFile opens the tuning file of the device. It makes a new one if there is none that can be continued.
+// tuneFile opens the tuning file of the device, to continue from its measurements, and returns its path. It returns a
+// new file if there is none yet, or none that fits the device and this version of vkc. It returns an error if the file
+// at --output must not be overwritten.
 func (a *app) tuneFile(caps device.Caps, f *tuneFlags) (path string, file *tunefile.File, err error) {
 	read := tunefile.Read
 	path = f.output
@@ -407,7 +411,7 @@ type tuneRow struct {
 	Why      string  `json:"why,omitempty"`
 }
 
-// printTuning prints a line per kernel, and the total time before and after tuning.
+// printTuning prints a line for each kernel, and the total times of the default and of the fastest schedules.
 func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *tuneFlags) error {
 	if f.json {
 		return a.printJSON(tuneInfoOf(rows, file, path))
@@ -443,7 +447,7 @@ func (a *app) printTuning(rows []tune.Row, file *tunefile.File, path string, f *
 	return err
 }
 
-// tuneInfoOf converts the results for JSON.
+// tuneInfoOf converts the results of vkc tune to the form that --json prints.
 func tuneInfoOf(rows []tune.Row, file *tunefile.File, path string) tuneInfo {
 	info := tuneInfo{Device: file.Device, Driver: file.Driver, File: path, Machine: file.Machine, Tuning: file.Tuning()}
 	for _, r := range rows {
@@ -457,7 +461,7 @@ func tuneInfoOf(rows []tune.Row, file *tunefile.File, path string) tuneInfo {
 	return info
 }
 
-// tuneSchedule returns the chosen schedule and the numbers of failures.
+// tuneSchedule returns the text of a kernel's chosen schedule, with the numbers of schedules that were wrong or failed.
 func tuneSchedule(r tune.Row) string {
 	text := "the default"
 	if r.Changed {

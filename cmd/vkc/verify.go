@@ -163,7 +163,8 @@ func (a *app) verify(ctx context.Context, f *verifyFlags) (err error) {
 	return report.Err()
 }
 
-// failing returns the programs of the first cases that failed, compiled one by one.
+// failing returns the programs of the first cases that failed, for a report of the problem. It compiles them again,
+// each alone.
 func failing(ctx context.Context, dev *vkc.Device, report *optest.Report) (list []failingProgram) {
 	cases := optest.Cases()
 	for _, res := range report.Results {
@@ -202,7 +203,7 @@ func (a *app) reportError(ctx context.Context, path string, why error) error {
 	return errors.Join(why, a.writeReport(ctx, path, problemReport{Error: oneLine(why)}))
 }
 
-// writeReport adds the environment to results, and writes them.
+// writeReport adds the version, the devices and the results of vkc doctor to a report, and writes it to path.
 func (a *app) writeReport(ctx context.Context, path string, r problemReport) error {
 	r.Version = thisVersion()
 	var err error
@@ -220,7 +221,7 @@ func (a *app) writeReport(ctx context.Context, path string, r problemReport) err
 	return atomicfile.WriteFile(path, append(text, '\n'), 0o666)
 }
 
-// options checks the flags.
+// options checks the flags of vkc verify --ops, and returns the options that they select.
 func (f *verifyFlags) options() (opt optest.Options, err error) {
 	if !f.ops {
 		return opt, usagef("nothing to verify: pass --ops, --onnx DIR, or a bundle")

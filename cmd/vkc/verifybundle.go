@@ -14,7 +14,8 @@ import (
 	"github.com/vkc-go/vkc/internal/generator"
 )
 
-// verifyBundle checks all claims in a bundle, and prints a line for each.
+// verifyBundle checks all that a bundle claims: its checksums, signature, shaders, and that they are its compiled
+// graph. It prints a line for each.
 func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (err error) {
 	if f.ops || f.quick || f.cases || f.json || f.filter != "" {
 		return usagef("--ops and its flags are for ops, and %s is a bundle: leave them out", path)
@@ -38,6 +39,7 @@ func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (er
 	if err != nil {
 		return err
 	}
+	// A bundle for several devices has a program for each.
 	for _, program := range append([]*vkc.Program{p}, parts...) {
 		compared, why, err := a.compareBundle(ctx, program, f)
 		if err != nil {

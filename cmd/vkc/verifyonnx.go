@@ -33,7 +33,8 @@ type onnxResult struct {
 	Excepted string `json:"excepted,omitempty"` // the reason of the list
 }
 
-// verifyONNX runs every model of a folder and compares its outputs with the expected ones in the folder.
+// verifyONNX runs every test model in a folder and compares its outputs with the expected ones, which are next to it.
+// It prints the failures and a summary.
 func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 	if f.ops || f.quick || f.cases {
 		return usagef("--ops, --quick and --cases do not go with --onnx")
@@ -67,6 +68,7 @@ func (a *app) verifyONNX(ctx context.Context, f *verifyFlags) (err error) {
 				return err
 			}
 		}
+		// Without a progress bar, note every tenth of a long run.
 		tenth, done := (len(cases)+9)/10, i+1
 		if !bar.shown && done%tenth == 0 && done < len(cases) && done >= notedCases {
 			a.note("%d of %d cases: %d failed", done, len(cases), report.Failed)
@@ -109,8 +111,9 @@ func (f *verifyFlags) onnxCases() ([]onnx.Case, error) {
 // notedCases is the number of cases from which on the count is printed, at every tenth, if there is no progress bar.
 const notedCases = 20
 
-// add counts a case, and returns a result to print, if any. An excepted case that passes is a failure, because the list
-// is wrong.
+// add counts the result of a case. err is nil if it passed, and stage is where it failed. excepted has the reasons of
+// cases that may fail. If such a case passes, add counts a failure, because the list is wrong. It returns the result to
+// print, or nil if there is none.
 func (r *onnxReport) add(name, stage string, err error, excepted map[string]string) *onnxResult {
 	reason, listed := excepted[name]
 	if err == nil && listed {
@@ -129,7 +132,8 @@ func (r *onnxReport) add(name, stage string, err error, excepted map[string]stri
 	return &r.Results[len(r.Results)-1]
 }
 
-// readExceptions reads lists of cases that may fail. Each line has a name and a reason; comments begin with #.
+// readExceptions reads lists of the cases that may fail, and returns their reasons by name. Each line has a name and a
+// reason; comments begin with #.
 func readExceptions(paths []string) (map[string]string, error) {
 	list := map[string]string{}
 	for _, path := range paths {
@@ -154,7 +158,7 @@ func readExceptions(paths []string) (map[string]string, error) {
 	return list, nil
 }
 
-// runONNX runs one case. It returns the stage that failed, or "".
+// runONNX runs one test model and compares its outputs. It returns the stage that failed and its error, or "" and nil.
 func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case, rtol, atol float64) (stage string, err error) {
 	l, err := c.Load()
 	if err != nil {

@@ -62,7 +62,8 @@ vkc view compiles only up to GLSL, so it needs neither a device nor a GLSL compi
 	return cmd
 }
 
-// view runs vkc view.
+// view runs vkc view: it compiles the program up to GLSL, and writes or serves a page that shows the passes and the
+// runs.
 func (a *app) view(ctx context.Context, path string, f *viewFlags) error {
 	switch {
 	case f.port < 0 || f.port > 65535:

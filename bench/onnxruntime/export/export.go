@@ -41,7 +41,8 @@ func main() {
 	}
 }
 
-// check compares results of exported graphs with the reference, and prints a row for each op.
+// check exports the cases of all ops to ONNX, compares onnxruntime's results with the reference, and prints a row for
+// each op.
 func check(ort *peer.Peer, scratch string) error {
 	re, err := regexp.Compile(*filter)
 	if err != nil {
@@ -120,7 +121,8 @@ func newModel(ort *peer.Peer, path, scratch string, g *ir.Graph) (*model, error)
 // Close implements runtime.Executable.
 func (m *model) Close() error { return nil }
 
-// Run runs the model once, with the states of the last run.
+// Run runs the model once in onnxruntime. States of the graph are inputs "past.NAME" and outputs "present.NAME" of the
+// model, which Run carries over to the next run.
 func (m *model) Run(_ context.Context, in map[string]*ir.Data, _ ...runtime.RunOptions) (*runtime.Result, error) {
 	given := map[string]*ir.Data{}
 	for _, n := range m.graph.Leaves(ir.OpInput) {

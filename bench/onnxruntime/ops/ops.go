@@ -128,7 +128,7 @@ func check(ort *peer.Peer, scratch, path, record string) error {
 	return nil
 }
 
-// answered returns onnxruntime's results of a case.
+// answered returns onnxruntime's results of a case, by name.
 func answered(ort *peer.Peer, c *onnxtest.Case, scratch string) (map[string]*ir.Data, error) {
 	path := filepath.Join(scratch, "model.onnx")
 	if err := os.WriteFile(path, c.Model, 0o600); err != nil {
@@ -160,7 +160,7 @@ func answered(ort *peer.Peer, c *onnxtest.Case, scratch string) (map[string]*ir.
 	return out, nil
 }
 
-// computed returns the reference's results of a case.
+// computed returns the results of a case by vkc's reference, by name.
 func computed(c *onnxtest.Case) (map[string]*ir.Data, error) {
 	f, err := onnx.NewReader(c.Model, onnx.Options{})
 	if err != nil {
@@ -171,6 +171,7 @@ func computed(c *onnxtest.Case) (map[string]*ir.Data, error) {
 		return nil, err
 	}
 	fed := c.Fed()
+	// vkc's graph lacks inputs that no op uses.
 	for name := range fed {
 		if _, ok := f.Graph.Named(name); !ok {
 			delete(fed, name)
@@ -183,7 +184,8 @@ func computed(c *onnxtest.Case) (map[string]*ir.Data, error) {
 	return out, f.Graph.OutputInfo().Trim(out)
 }
 
-// difference returns the largest difference of the results.
+// difference returns the largest difference of an element between two sets of results. For floats it is relative to the
+// largest finite element of its result. It is infinite if only one of them is NaN.
 func difference(c *onnxtest.Case, ours, theirs map[string]*ir.Data) (worst float64, err error) {
 	for _, name := range c.Outputs {
 		a, b := ours[name], theirs[name]
@@ -198,8 +200,9 @@ func difference(c *onnxtest.Case, ours, theirs map[string]*ir.Data) (worst float
 		if err != nil {
 			return 0, err
 		}
-		largest, most := 1e-30, 0.0
+		largest, most := 1e-30, 0.0 // not 0, which it divides by
 		for i := range y {
+			// Equal infinities would differ by NaN.
 			if math.IsNaN(x[i]) && math.IsNaN(y[i]) || x[i] == y[i] {
 				continue
 			}

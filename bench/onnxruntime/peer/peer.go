@@ -42,8 +42,8 @@ type Peer struct {
 	out     *bufio.Reader
 }
 
-// With calls f with onnxruntime, of a folder with node_modules/onnxruntime-node, and with an empty folder for files. It
-// ends both afterwards.
+// With starts onnxruntime and calls f with it and with an empty folder for files. It stops onnxruntime and removes the
+// folder afterwards. folder is where node_modules/onnxruntime-node is.
 func With(folder string, f func(p *Peer, scratch string) error) (err error) {
 	scratch, err := os.MkdirTemp("", "vkc-onnxruntime-")
 	if err != nil {
@@ -83,7 +83,7 @@ type Answer struct {
 	CPU     float64      `json:"cpu"`
 }
 
-// start starts the peer with onnxruntime from a folder.
+// start starts a process of Node.js that runs onnxruntime from the folder.
 func start(folder string) (*Peer, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
@@ -102,7 +102,7 @@ func start(folder string) (*Peer, error) {
 	return p, p.command.Start()
 }
 
-// Ask sends a request and returns the answer.
+// Ask sends a request and waits for the answer. Both are a line of JSON.
 func (p *Peer) Ask(request any) (*Answer, error) {
 	if err := json.NewEncoder(p.in).Encode(request); err != nil {
 		return nil, err
