@@ -46,12 +46,13 @@ func shapesOf(values []*value) []shapes.Shape {
 	return of
 }
 
-// hasFlow reports whether a function contains a loop or branch that the host runs.
+// hasFlow reports whether results of the functions need a loop or branch that the host runs, with a program for each
+// part.
 func hasFlow(of ...*Function) bool {
 	seen := map[*operation]bool{}
 	var walk func(v *value) bool
 	walk = func(v *value) bool {
-		if seen[v.op] {
+		if seen[v.op] { // searched already, without success
 			return false
 		}
 		seen[v.op] = true
@@ -62,7 +63,8 @@ func hasFlow(of ...*Function) bool {
 	})
 }
 
-// Call implements compute.Function.
+// Call implements compute.Function: it calls a function of the same computation. The graph inlines it, unless the host
+// must run a part of it.
 func (f *Function) Call(called compute.Function, inputs ...compute.Value) ([]compute.Value, error) {
 	kind := compute.OpTypeCall
 	args, err := f.values(kind, inputs...)
@@ -76,7 +78,7 @@ func (f *Function) Call(called compute.Function, inputs ...compute.Value) ([]com
 	captured := captures(g)
 	op := &operation{kind: kind, args: slices.Concat(args, captured)}
 	if hasFlow(g) {
-		op.flow = &branch{branches: []*Function{g}, captured: [][]*value{captured}}
+		op.flow = &branch{branches: []*Function{g}, captured: [][]*value{captured}} // a branch without a choice
 	} else {
 		op.build = func(l *lowering, in []tensor) []tensor { return l.call(g, captured, in, false) }
 	}
@@ -136,7 +138,7 @@ func (f *Function) If(condition compute.Value, yes, no compute.Function) ([]comp
 		return nil, errors.Errorf("%s: the branches return %v and %v: want the same", kind, shapesOf(y.results),
 			shapesOf(n.results))
 	}
-	b := &branch{branches: []*Function{n, y}, captured: [][]*value{captures(n), captures(y)}}
+	b := &branch{branches: []*Function{n, y}, captured: [][]*value{captures(n), captures(y)}} // index 1 is true
 	op := &operation{kind: kind, args: slices.Concat(args, b.captured[0], b.captured[1])}
 	if hasFlow(n, y) {
 		op.flow = b
@@ -230,15 +232,17 @@ func (w *while) compile(of axes) (flow, error) {
 	return &while{functions: w.functions, captured: w.captured, compiled: compiled}, err
 }
 
-// run runs the loop. in has the initial state, and then the captured values of the condition and the body. The result
-// is the state for which the condition is false.
+// run runs the loop on the host, by a program for the round. in has the initial state, and then the captured values of
+// the round and of the condition. The result is the first state for which the condition is false.
 func (w *while) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) ([]*storage, error) {
 	n := len(w.functions[0].parameters)
 	first := n + len(w.captured[0])
 	state := make([]*storage, n)
 	for i, s := range in[:n] {
+		// The caller keeps its own reference.
 		state[i] = s.share()
 	}
+	// A round ends with the condition, so that only the first check needs a program of its own.
 	if len(w.compiled) > 1 {
 		asked, err := w.compiled[1].run(ctx, b, slices.Concat(state, in[first:]), symbols)
 		more := false
@@ -289,8 +293,8 @@ func (w *branch) compile(of axes) (flow, error) {
 	return &branch{branches: w.branches, captured: w.captured, compiled: compiled}, err
 }
 
-// run runs one of the branches. in has the condition, then the captured values of the branch for false, and then the values
-// of the branch for true.
+// run runs one of the branches on the host. in has the condition, then the captured values of the branch for false, and
+// then those of the branch for true. A branch of one function stands for a call, which has no condition.
 func (w *branch) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) ([]*storage, error) {
 	if len(w.branches) == 1 {
 		return w.compiled[0].run(ctx, b, in, symbols)
@@ -373,7 +377,8 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 	return valuesOf(results), nil
 }
 
-// order recognizes a comparator that compares two elements of one operand.
+// order recognizes a comparator that compares two elements of one operand with < or >, and returns the operand's
+// number. The comparator's parameters are the two elements of operand 0, then of operand 1, and so on.
 func order(less *Function) (operand int, descending, ok bool) {
 	op := less.results[0].op
 	if len(op.args) != 2 {
@@ -381,10 +386,10 @@ func order(less *Function) (operand int, descending, ok bool) {
 	}
 	a, b := slices.Index(less.parameters, op.args[0]), slices.Index(less.parameters, op.args[1])
 	switch {
-	case a < 0 || b < 0 || a/2 != b/2 || a == b:
+	case a < 0 || b < 0 || a/2 != b/2 || a == b: // not two elements of one operand
 		return 0, false, false
 	case op.kind == compute.OpTypeLessThan:
-		return a / 2, a > b, true
+		return a / 2, a > b, true // with the elements exchanged, < descends
 	case op.kind == compute.OpTypeGreaterThan:
 		return a / 2, a < b, true
 	}
@@ -398,7 +403,7 @@ func elementwise(f *Function) bool {
 	seen := map[*value]bool{}
 	var walk func(v *value)
 	walk = func(v *value) {
-		if seen[v] || !v.op.function.within(f) {
+		if seen[v] || !v.op.function.within(f) { // captured values may be anything
 			return
 		}
 		seen[v] = true

@@ -91,7 +91,8 @@ var activations = map[compute.ActivationType]func(tensor) tensor{
 	compute.ActivationTanh:      tensor.Tanh,
 }
 
-// FusedDense implements compute.Function.
+// FusedDense implements compute.Function: activation(x·weight + bias), over the last axis of x and the first or last of
+// the weight.
 func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.DenseConfig) (compute.Value, error) {
 	kind := compute.OpTypeFusedDense
 	args, err := f.values(kind, append([]compute.Value{x, weight}, given(bias)...)...)
@@ -116,6 +117,7 @@ func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.Dens
 			last, in)
 	}
 	shape := xs.Clone()
+	// The limit of the capacity makes append copy.
 	shape.Dimensions = append(shape.Dimensions[:xs.Rank()-1:xs.Rank()-1], outputs...)
 	if shape.AxisNames != nil {
 		shape.AxisNames = append(shape.AxisNames[:xs.Rank()-1:xs.Rank()-1], make([]string, len(outputs))...)
@@ -125,7 +127,7 @@ func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.Dens
 		dims := l.dims(shape)
 		rows := x.Shape()[:x.Rank()-1]
 		if x.Rank() == 1 {
-			x = x.Unsqueeze(0)
+			x = x.Unsqueeze(0) // a vector becomes a matrix of one row
 		}
 		var y tensor
 		if k := x.Dim(-1); transposed {
@@ -141,7 +143,8 @@ func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.Dens
 	})
 }
 
-// FusedAttentionQKVProjection implements compute.Function.
+// FusedAttentionQKVProjection implements compute.Function: it multiplies x by the matrices for query, key and value,
+// which are side by side in weight, and adds the biases that are not nil.
 func (f *Function) FusedAttentionQKVProjection(x, weight, biasQ, biasK, biasV compute.Value, queryDim,
 	keyValueDim int) (
 	query, key, value compute.Value, err error) {
@@ -271,7 +274,7 @@ func newAttention(layout compute.AttentionAxesLayout, options *compute.ScaledDot
 	return a
 }
 
-// check refuses operands that are no attention.
+// check returns an error for operands that an attention cannot have.
 func (a *attention) check(kind compute.OpType, args []*value) error {
 	o := a.options
 	for i, name := range []string{"query", "key", "value"} {
@@ -286,7 +289,7 @@ func (a *attention) check(kind compute.OpType, args []*value) error {
 }
 
 // FusedScaledDotProductAttention implements compute.Function. Its gradient recomputes everything from the operands, so
-// it returns no extra states besides the result.
+// that it returns only the result as a state for the gradient.
 func (f *Function) FusedScaledDotProductAttention(query, key, value compute.Value, layout compute.AttentionAxesLayout,
 	options *compute.ScaledDotProductAttentionConfig) (compute.Value, []compute.Value, error) {
 	kind := compute.OpTypeFusedScaledDotProductAttention
@@ -356,7 +359,8 @@ func (f *Function) BatchNormForInference(x, scale, offset, mean, variance comput
 	}))
 }
 
-// BatchNormForTraining implements compute.Function.
+// BatchNormForTraining implements compute.Function: it normalizes x by the mean and the variance over all axes but one,
+// and returns these too.
 func (f *Function) BatchNormForTraining(x, scale, offset compute.Value, epsilon float32, axis int) (
 	y, batchMean, batchVariance compute.Value, err error) {
 	kind := compute.OpTypeBatchNormForTraining

@@ -25,9 +25,9 @@ func newLowering(b *frontend.Builder, a axes) *lowering {
 		blocks: map[*value]frontend.Tensor{}}
 }
 
-// inputs makes an input of the graph for each value in of that ops use, in order. For values in over, which the program
-// overwrites, it makes a state instead. It does so for blocks too, since only states can have block dtypes on the
-// device.
+// inputs declares the values in `of` that ops use as inputs of the graph, in order. Values in `over`, which the program
+// overwrites, become states. So do values that ops take as quantized blocks, since only states can have block dtypes on
+// the device. An input may be needed both as blocks and as bytes.
 func (l *lowering) inputs(of []*value, ops []*operation, over map[*value]bool) {
 	taken, blocks := map[*value]bool{}, map[*value]ir.DType{}
 	for _, op := range ops {
@@ -84,13 +84,14 @@ func (l *lowering) elementType(s shapes.Shape) ir.DType {
 
 func (l *lowering) fail(err error) { l.b.Fail("gomlx", err) }
 
-// value returns the tensor of a value, and builds its operands first.
+// value returns the tensor of a value. It adds the value's operation to the graph, after its operands, if it is not
+// there yet.
 func (l *lowering) value(v *value) frontend.Tensor {
 	if t, ok := l.tensors[v]; ok {
 		return t
 	}
 	op := v.op
-	if op.build == nil {
+	if op.build == nil { // a parameter that was not given, or an operation that the host runs
 		l.fail(fmt.Errorf("a value of %s is not known here", op.kind))
 	}
 	in := make([]frontend.Tensor, len(op.args))
@@ -141,7 +142,8 @@ func constant(v *value) []float64 {
 	return values
 }
 
-// number returns the value of an integer scalar that depends only on constants and extents.
+// number returns the value of an integer scalar that depends only on constants and extents. It builds the scalar in a
+// graph of its own and evaluates that.
 func (l *lowering) number(v *value) ir.Dim {
 	var node *ir.Node
 	g, err := frontend.Build("number", func(b *frontend.Builder) {
@@ -152,7 +154,7 @@ func (l *lowering) number(v *value) ir.Dim {
 	if err != nil {
 		l.fail(fmt.Errorf("an extent must follow from extents and constants: %w", err))
 	}
-	if node.Op() == ir.OpDimValue {
+	if node.Op() == ir.OpDimValue { // an extent, which may be symbolic
 		return node.Attrs().Shape("dim")[0]
 	}
 	d, err := interp.Eval(context.Background(), g, []*ir.Node{node}, interp.Options{})
@@ -166,7 +168,7 @@ func (l *lowering) number(v *value) ir.Dim {
 	return ir.D(int(n[0]))
 }
 
-// captures returns the values that functions capture from enclosing functions, without duplicates.
+// captures returns the values of enclosing functions that the results of some functions need, without duplicates.
 func captures(of ...*Function) []*value {
 	seen := map[*value]bool{}
 	var found []*value

@@ -149,16 +149,19 @@ func (f *Function) Pad(x, fill compute.Value, axes ...compute.PadAxis) (compute.
 		if number := constant(args[1]); number != nil {
 			return pad(in[0], number[0], axes)
 		}
+		// Op pad takes constants only: pad with 0, and choose the fill where there is no element.
 		inside := in[0].Builder().Full(ir.Bool, 1, in[0].Shape())
 		return pad(inside, 0, axes).Where(pad(in[0], 0, axes), in[1])
 	}))
 }
 
-// pad inserts elements of a value around and between the elements of a tensor. Negative padding removes elements.
+// pad adds elements with the given value before, between and after the elements of x along each axis. Negative padding
+// removes elements.
 func pad(x tensor, value float64, axes []compute.PadAxis) tensor {
 	for a, p := range axes {
 		if p.Interior > 0 && !x.Dim(a).Is(1) {
 			n, dims := extent(x, a), sizes(x)
+			// A new innermost axis holds an element and the padding after it. The padding after the last is cut off.
 			apart := addAround(x.Unsqueeze(a+1), a+1, 0, p.Interior, value)
 			dims[a] = n * (1 + p.Interior)
 			x = cut(apart.Reshape(dims), a, 0, dims[a]-p.Interior, 1)
@@ -294,6 +297,7 @@ func (f *Function) DynamicShape(x compute.Value) (compute.Value, error) {
 	}
 	of := args[0].shape
 	results := f.keep(&operation{kind: compute.OpTypeDynamicShape, build: func(l *lowering, _ []tensor) []tensor {
+		// The empty list serves a scalar, which has no extents.
 		sizes := []tensor{l.b.Const([]int32{}, 0)}
 		for _, d := range l.dims(of) {
 			sizes = append(sizes, l.size(d).Reshape(1))
@@ -303,7 +307,8 @@ func (f *Function) DynamicShape(x compute.Value) (compute.Value, error) {
 	return results[0], nil
 }
 
-// DynamicReshape implements compute.Function. Extents follow from constants and extents of parameters.
+// DynamicReshape implements compute.Function. Extents given as values must follow from constants and from extents of
+// parameters.
 func (f *Function) DynamicReshape(x compute.Value, specs ...compute.DynamicDimensionSpec) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeDynamicReshape, x)
 	if err != nil {
@@ -327,7 +332,7 @@ func (f *Function) DynamicReshape(x compute.Value, specs ...compute.DynamicDimen
 			case extents[i] != nil:
 				dims[i] = l.number(extents[i])
 			case s.Name != "":
-				dims[i] = ir.D(-1)
+				dims[i] = ir.D(-1) // the extent that the number of elements determines
 			default:
 				dims[i] = ir.D(s.Static)
 			}
@@ -335,7 +340,7 @@ func (f *Function) DynamicReshape(x compute.Value, specs ...compute.DynamicDimen
 		y := in[0].Reshape(dims)
 		for i, s := range specs {
 			if s.Name != "" {
-				l.name(s.Name, y.Dim(i))
+				l.name(s.Name, y.Dim(i)) // later operations may refer to it
 			}
 		}
 		return []tensor{y}

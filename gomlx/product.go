@@ -11,7 +11,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// DotGeneral implements compute.Function.
+// DotGeneral implements compute.Function: a product of two tensors that sums over the contracting axes, for each
+// element of the batch axes.
 func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int, rhs compute.Value, rhsContracting,
 	rhsBatch []int, config compute.DotGeneralConfig) (compute.Value, error) {
 	kind := compute.OpTypeDotGeneral
@@ -37,6 +38,7 @@ func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int,
 	lhsContracting, lhsBatch = positive(lhsContracting, args[0].shape.Rank()), positive(lhsBatch, args[0].shape.Rank())
 	rhsContracting, rhsBatch = positive(rhsContracting, args[1].shape.Rank()), positive(rhsBatch, args[1].shape.Rank())
 	return f.addOne(kind, args, shape, nil, func(l *lowering, in []tensor) []tensor {
+		// Both become batches of matrices with one row for each element of the other axes.
 		a := matrixOf(in[0], lhsBatch, lhsContracting)
 		b := matrixOf(in[1], rhsBatch, rhsContracting)
 		return []tensor{batchedMatMul(a, b, sums, to).Reshape(l.dims(shape))}
@@ -208,8 +210,9 @@ func sizesOf(of []int, x tensor) []int {
 	return of
 }
 
-// indexVectors splits a tensor of index vectors, which lie along an axis, into their components. Each component has the
-// shape without the axis. It is i64 if the indices are u32 or 64-bit integers, otherwise i32.
+// indexVectors splits index vectors, which lie along an axis of indices, into their components. Each component has the
+// shape without the axis. If axis is the rank, each element is a vector of one component. Components are i64 if the
+// indices are u32 or 64-bit integers, otherwise i32.
 func indexVectors(indices tensor, axis int) []tensor {
 	if axis == indices.Rank() {
 		indices = indices.Unsqueeze(axis)
@@ -302,6 +305,7 @@ func vectorsOf(at []tensor, startMap, window []int) (vectors tensor, widened []i
 		dims = append(dims, ir.D(window[a]))
 	}
 	for i, a := range startMap {
+		// The start of the window, plus the element's place in it along axis a.
 		c := at[i].Reshape(at[i].Shape(), ones(len(widened)))
 		if w := slices.Index(widened, a); w >= 0 {
 			c = c.Add(c.Builder().Iota(c.DType(), batch+w, dims))
@@ -356,10 +360,12 @@ func scatterLargest(x, indices, updates tensor) tensor {
 	return scatterOrdered(x, indices, updates, updates.Reshape(-1).Argsort(0), -1).Max(x)
 }
 
-// scatterOrdered writes elements in a given order, so that the last write to each element wins. Elements without a
-// write get the largest value of the dtype, or the smallest if sign is negative.
+// scatterOrdered returns a tensor like x with updates written in the given order, so that the last write to each
+// element wins. Elements without a write get the largest value of the dtype, or the smallest if sign is negative.
+// indices has a vector for each update, with a negative first component for no write.
 func scatterOrdered(x, indices, updates, order tensor, sign int) tensor {
 	dims := sizes(x)
+	// The index of the element in the flattened tensor.
 	place, pitch := tensor{}, 1
 	for a := len(dims) - 1; a >= 0; a-- {
 		c := indices.Index(-1, a).MulScalar(float64(pitch))

@@ -50,8 +50,8 @@ func programKey(g *ir.Graph) string {
 	return key.String()
 }
 
-// load returns the program of a graph. The caller returns it with release. A program that updates states has only one
-// user at a time.
+// load returns the loaded program of a graph, which the caller gives back with release. Equal graphs share a program,
+// unless they update states.
 func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,7 +61,7 @@ func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
 	key := programKey(g)
 	if len(g.Updates()) > 0 {
 		b.updating++
-		key += fmt.Sprint(" number ", b.updating)
+		key += fmt.Sprint(" number ", b.updating) // never equal to another key
 	}
 	p, ok := b.programs[key]
 	if !ok {
@@ -156,7 +156,8 @@ func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols ma
 	return out, nil
 }
 
-// hold copies inputs to the program's states.
+// hold makes the program's states equal to the inputs with their numbers. It copies those that the states do not hold
+// already.
 func (p *program) hold(in []*storage) error {
 	for _, port := range p.executable.States() {
 		i, err := inputNumber(port.Name, in)
@@ -179,6 +180,7 @@ func (p *program) hold(in []*storage) error {
 			return err
 		}
 		if before != nil {
+			// The storage that this state held needs memory of its own.
 			if err := before.leaveState(p, 0); err != nil {
 				return err
 			}

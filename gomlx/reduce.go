@@ -27,7 +27,7 @@ var reductions = map[compute.OpType]func(x tensor, axes []int) tensor{
 	compute.OpTypeReduceBitwiseXor: func(x tensor, axes []int) tensor { return foldByHalves(x, axes, tensor.Xor) },
 }
 
-// reduce adds a reduction along axes, or along all axes if there are none.
+// reduce adds a reduction of x along axes, or along all axes if none are given.
 func (f *Function) reduce(kind compute.OpType, x compute.Value, axes []int) (compute.Value, error) {
 	args, err := f.values(kind, x)
 	if err != nil {
@@ -39,7 +39,7 @@ func (f *Function) reduce(kind compute.OpType, x compute.Value, axes []int) (com
 	shape, err := shapeinference.Reduce(args[0].shape, axes)
 	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor {
 		if len(axes) == 0 {
-			return in[0]
+			return in[0] // a scalar
 		}
 		return reductions[kind](in[0], axes)
 	}))
@@ -54,7 +54,8 @@ func firstAxes(n int) []int {
 	return axes
 }
 
-// foldByHalves folds axes with a binary operation, by repeatedly folding the second half onto the first.
+// foldByHalves folds axes of x with a binary operation. It folds the second half of the elements onto the first until
+// one is left.
 func foldByHalves(x tensor, axes []int, by func(x, y tensor) tensor) tensor {
 	x = toBack(x, axes)
 	kept := x.Rank() - len(axes)
@@ -70,7 +71,7 @@ func foldByHalves(x tensor, axes []int, by func(x, y tensor) tensor) tensor {
 	for ; n > 1; n -= n / 2 {
 		half := n / 2
 		folded := by(cut(x, kept, 0, half, 1), cut(x, kept, half, 2*half, 1))
-		if n%2 == 1 {
+		if n%2 == 1 { // the middle element waits for the next round
 			folded = folded.Concat(kept, cut(x, kept, n-1, n, 1))
 		}
 		x = folded
@@ -78,7 +79,7 @@ func foldByHalves(x tensor, axes []int, by func(x, y tensor) tensor) tensor {
 	return x.Squeeze(kept)
 }
 
-// toBack makes axes the last ones, in that order.
+// toBack moves the given axes behind all others, in the given order.
 func toBack(x tensor, axes []int) tensor {
 	back := map[int]bool{}
 	for _, a := range axes {
@@ -190,7 +191,7 @@ func bound(t ir.DType, sign int) float64 {
 	case sign < 0:
 		return float64(low)
 	case t == ir.I64:
-		return math.Nextafter(float64(high), 0)
+		return math.Nextafter(float64(high), 0) // float64(high) is rounded up to 2^63
 	}
 	return float64(high)
 }
@@ -199,8 +200,8 @@ func bound(t ir.DType, sign int) float64 {
 // element by element.
 const longWindow = 16
 
-// ReduceWindow implements compute.Function. It reduces one axis after the other, which gives the same result for all
-// supported reductions.
+// ReduceWindow implements compute.Function. It reduces the windows along one axis after the other, which gives the same
+// result as all at once for sums, products, maxima and minima.
 func (f *Function) ReduceWindow(x compute.Value, reduction compute.ReduceOpType, window, strides, inputDilations,
 	windowDilations []int, paddings [][2]int) (compute.Value, error) {
 	kind := compute.OpTypeReduceWindow
@@ -220,16 +221,16 @@ func (f *Function) ReduceWindow(x compute.Value, reduction compute.ReduceOpType,
 		t := in[0].DType()
 		if t.IsFloat() && t.BlockBytes() < 4 && (reduction == compute.ReduceOpSum ||
 			reduction == compute.ReduceOpProduct) {
-			in[0] = in[0].Cast(ir.F32)
+			in[0] = in[0].Cast(ir.F32) // rounds once, not for each axis
 		}
 		y := pad(in[0], of.start(t), padAxes(paddings, inputDilations, len(window)))
 		for a, n := range l.dims(shape) {
-			if window[a] == 1 && strides[a] == 1 {
+			if window[a] == 1 && strides[a] == 1 { // nothing to reduce
 				continue
 			}
 			w := windows{numbers(l.b, ir.Shape{n})[0], window[a], strides[a], at(windowDilations, a, 1)}
 			switch {
-			case w.size < longWindow:
+			case w.size < longWindow: // a few binary operations are faster than a gather
 				folded := w.element(y, a, 0)
 				for k := 1; k < w.size; k++ {
 					folded = of.by(folded, w.element(y, a, k))

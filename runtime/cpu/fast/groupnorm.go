@@ -63,17 +63,19 @@ func groupNorm[T number](c *interp.Call) error {
 	})
 }
 
-// statistics returns the mean and the variance of a list.
+// statistics returns the mean and the variance of the elements of a list.
 func statistics[T number](x []T) (mean, variance float64) {
 	n, result := float64(len(x)), [1]float64{}
 	if x, ok := any(x).([]float32); ok {
 		var squares, first [1]float64
+		// Sums of differences from the first element lose fewer bits than sums of elements.
 		momentsOf(result[:], squares[:], first[:], x, nil, true)
 		mean = result[0] / n
 		return first[0] + mean, max(0, squares[0]-float64(result[0]*mean)) / n
 	}
 	rowsOf(reducers[ir.OpSum], result[:], x, x)
 	mean = result[0] / n
+	// Two sums let the CPU add in parallel.
 	var a, b float64
 	for ; len(x) >= 2; x = x[2:] {
 		y, z := float64(x[0])-mean, float64(x[1])-mean

@@ -52,10 +52,11 @@ const groupBytes = 4
 // groups returns the number of groups for n elements.
 func (f *intForm) groups(n int) int { return (n + f.elems - 1) / f.elems }
 
-// packA packs n elements of a row of a, which lie step apart in src, into dst. It returns their sum.
+// packA packs n elements of a row of a, which lie step apart in src, into dst, and returns their sum. It fills the last
+// group with zeros.
 func (f *intForm) packA(dst []byte, src []int32, n, step int) int32 {
 	dst, sum := dst[:f.groups(n)*groupBytes], int32(0)
-	if f.elems == 2 {
+	if f.elems == 2 { // 16-bit integers
 		for i := range n {
 			binary.LittleEndian.PutUint16(dst[2*i:], uint16(src[i*step]))
 			sum += src[i*step]
@@ -205,7 +206,8 @@ type intMatmul struct {
 	aRow, aCol, bRow, bCol int // strides between rows and columns of the matrices, in elements
 }
 
-// newIntMatmul returns the sizes for a node and the extents of its arguments. Without a's extents, m is 0.
+// newIntMatmul returns the sizes and strides of a matmul of integers, node n, from the extents of its arguments. With a
+// nil it leaves m 0.
 func newIntMatmul(n *ir.Node, a, b []int) intMatmul {
 	p := intMatmul{intForm: formOf(n.Arg(0).DType())}
 	b = b[len(b)-2:]
@@ -247,7 +249,7 @@ func (p *intMatmul) starts() []int {
 	return list
 }
 
-// pack packs panel number panel of matrix b into dst.
+// pack packs panel number panel of matrix b into dst. In a panel, f.elems consecutive rows of a column form a group.
 func (p *intMatmul) pack(dst []byte, b []int32, panel int) {
 	first := panel * p.cols
 	cols := min(p.cols, p.n-first)
@@ -257,7 +259,7 @@ func (p *intMatmul) pack(dst []byte, b []int32, panel int) {
 	for k := 0; k < p.k; k += p.elems {
 		for i := range min(p.elems, p.k-k) {
 			from := b[(k+i)*p.bRow+first*p.bCol:]
-			if column[i] = from; p.bCol > 1 {
+			if column[i] = from; p.bCol > 1 { // a transposed matrix: collect the row
 				column[i] = memory[i*cols:][:cols]
 				for j := range column[i] {
 					column[i][j] = from[j*p.bCol]
@@ -265,13 +267,14 @@ func (p *intMatmul) pack(dst []byte, b []int32, panel int) {
 			}
 		}
 		for i := p.k - k; i < p.elems; i++ {
-			column[i] = nil
+			column[i] = nil // after the last row
 		}
 		p.packB(dst[k/p.elems*p.cols*groupBytes:][:cols*groupBytes], column)
 	}
 }
 
-// packInts returns the function that packs the second argument of a matmul of integers.
+// packInts returns the function that packs the second argument of a matmul of integers, into words that the kernel
+// keeps.
 func packInts(n *ir.Node) func(t interp.Tensor) []float32 {
 	return func(t interp.Tensor) []float32 {
 		p := newIntMatmul(n, nil, t.Dims)
@@ -342,8 +345,8 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	})
 }
 
-// tiles calls f for all tiles of the given number of matrices, in parallel. A tile has `rows` rows from number row on,
-// and panels of columns from column first on.
+// tiles calls f for all tiles of the given number of matrices, on several workers. A tile has `rows` rows from number
+// row on, and panels of columns from column first on. It makes tiles smaller if there are too few for the workers.
 func (p *intMatmul) tiles(c *interp.Call, matrices int, f func(worker, matrix, row, rows, first, panels int)) error {
 	count, _ := p.panels()
 	panels, high := min(count, tilePanels), min(p.m, tileRows)

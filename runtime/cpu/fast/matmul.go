@@ -147,7 +147,7 @@ func panelsPerTask(workers, m, n, k int) int {
 	return min(max(shared, 1), most)
 }
 
-// parallel computes the tasks of a matmul on several workers.
+// parallel computes the tasks of a matmul on several workers, and returns the first error.
 func (p tiledMatmul) parallel(c *interp.Call, tasks, work int) error {
 	var failed atomic.Pointer[error]
 	err := c.Parallel(tasks, work, func(worker, task int) {

@@ -29,7 +29,7 @@ func preparePool(n *ir.Node) func(c *interp.Call) error {
 // mean reports whether the pool is an avg_pool.
 func (f *pooling) mean() bool { return f.node.Op() == ir.OpAvgPool }
 
-// compute implements interp.Kernel.Compute.
+// compute implements interp.Kernel.Compute: a pooling is a convolution of each channel by itself, with maxima or sums.
 func (f *pooling) compute(c *interp.Call) error {
 	x, w := c.Args[0], ir.WindowOf(f.node)
 	outer := len(x.Dims) - len(w.Kernel)
@@ -43,7 +43,7 @@ func (f *pooling) compute(c *interp.Call) error {
 	}
 	r := convRun{convShape: s, call: c, x: x.Floats, all: c.Out, outSize: volume(c.Dims[outer:]), pool: f}
 	if !f.mean() {
-		r.padding = float32(math.Inf(-1))
+		r.padding = float32(math.Inf(-1)) // no maximum
 	}
 	return r.parallel()
 }
@@ -73,7 +73,7 @@ func (f *pooling) all(terms []float32) float32 {
 	return float32(sum)
 }
 
-// divide divides the sums of a part by the number of elements in their windows.
+// divide divides the sums of a part by the number of elements in their windows. It does nothing for maxima.
 func (f *pooling) divide(p *convPart) {
 	if !f.mean() {
 		return
@@ -100,8 +100,8 @@ func (f *pooling) pad(high []int64, i int) int {
 	return int(high[i])
 }
 
-// count returns how many elements of the window at coordinate `at` of the result are in the input. If padded is true,
-// it also counts the elements in the padding; the padding after the input has high elements.
+// count returns how many elements of the window for coordinate `at` of the result are in the input. If padded is true,
+// it also counts the elements in the padding, which has `high` elements after the input.
 func (a *convAxis) count(at, high int, padded bool) int {
 	first, end := 0, a.in
 	if padded {

@@ -72,7 +72,7 @@ func inDouble[T number](f func(float64) float64) func(T) T {
 // for 64 bits. definitions has the functions that consist of these. The fields vectors come from assembled.
 var primitives, widePrimitives = basicPrimitives[float32](), basicPrimitives[float64]()
 
-// basicPrimitives returns the primitives on floats.
+// basicPrimitives returns the primitives on floats by name, in Go. work is the cost of an element.
 func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 	list := map[string]*primitiveOf[T]{
 		"+": {work: 4, plain: func(out, x, y, _ []T) {
@@ -132,8 +132,8 @@ func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 	return list
 }
 
-// roundedInWide returns the primitive that rounds float64 numbers to fewer bits than float32 has. narrow rounds float32
-// numbers.
+// roundedInWide returns the primitive that rounds float64 numbers to fewer bits than float32 has. It converts them to
+// float32 so that narrow rounds the same way as it would the exact number.
 func roundedInWide(narrow *primitive) *primitiveOf[float64] {
 	return &primitiveOf[float64]{work: 8, plain: func(out, x, _, _ []float64) {
 		room := parts.Get().(*[block]float32)
@@ -308,7 +308,8 @@ func bounded(p *primitiveOf[float64], most float64) *primitiveOf[float64] {
 	return &with
 }
 
-// byReference returns a primitive that calls the scalar reference of an op with args arguments.
+// byReference returns a primitive that calls the scalar reference of an op for each element. args is the op's number of
+// arguments.
 func byReference[T number](op ir.Op, args int, attrs ir.Attrs) *primitiveOf[T] {
 	f := op.Info().Float
 	return &primitiveOf[T]{work: 64, plain: func(out, x, y, z []T) {

@@ -90,8 +90,8 @@ func single(n *ir.Node) bool {
 	return err == nil && volume(dims) == 1
 }
 
-// perOutput reports whether the factors vary only along the weights' axis for the results' channels (of a convolution)
-// or columns (of a matmul).
+// perOutput reports whether the factors vary only from one output channel (of a convolution) or column (of a matmul) to
+// the next.
 func (q *quantized) perOutput() bool {
 	dims, err := q.factors.Shape().Eval(nil)
 	if err != nil {
@@ -99,7 +99,7 @@ func (q *quantized) perOutput() bool {
 	}
 	axis := 0
 	if q.node.Op() == ir.OpMatMul && !q.node.Attrs().Bool("transpose_b") {
-		axis = 1
+		axis = 1 // weights [k,n]
 	}
 	shift := q.w.Rank() - len(dims)
 	for i, d := range dims {
@@ -139,7 +139,8 @@ func (q *quantized) form(p packed, x bool) *intForm {
 	return f
 }
 
-// integersOf returns the weights as integers, and the first word of the packed weights.
+// integersOf returns the weights as integers, and the first word of the packed weights: 1 if they fit in bytes and the
+// CPU has instructions for those, else 0.
 func (q *quantized) integersOf(t interp.Tensor) (list []int32, first packed) {
 	list, first = make([]int32, len(t.Floats)), packed{0}
 	if vector.quads != nil {
@@ -159,7 +160,8 @@ func (q *quantized) packConv(t interp.Tensor) []float32 {
 	return append(p, newIntConv(q.node, q.form(p, true), t.Dims).packAll(list, t.Dims[0])...)
 }
 
-// packMatmul packs the weights of a matmul: the panels, and then the sums of the columns.
+// packMatmul packs the weights of a matmul: the first word, the panels, and then the sums of the columns, by which
+// results with a zero point are corrected.
 func (q *quantized) packMatmul(t interp.Tensor) []float32 {
 	list, p := q.integersOf(t)
 	m := newIntMatmul(q.node, nil, t.Dims)
@@ -178,6 +180,7 @@ func (q *quantized) packMatmul(t interp.Tensor) []float32 {
 }
 
 // scalars returns the zero point of x, and the function that returns the factor of the results of channel or column i.
+// A missing zero point is 0, a missing scale or factor 1.
 func (q *quantized) scalars(c *interp.Call) (zero int32, factor func(i int) float32) {
 	rest := c.Args[2:]
 	take := func(n *ir.Node) (t interp.Tensor) {
@@ -203,7 +206,7 @@ func (q *quantized) scalars(c *interp.Call) (zero int32, factor func(i int) floa
 	return zero, func(i int) float32 { return scale * factors[i] }
 }
 
-// conv computes a convolution.
+// conv computes a convolution of quantized numbers with integers.
 func (q *quantized) conv(c *interp.Call) error {
 	x, weights := c.Args[0], c.Args[1]
 	dims, err := c.Extents(q.w)
@@ -219,6 +222,7 @@ func (q *quantized) conv(c *interp.Call) error {
 	defer free()
 	sums := as[int32](memory)
 	for i, sum := range as[int32](rows[channels*words:]) {
+		// The sum of (x-zero)*w is the sum of (x+shift)*w less (shift+zero) times the sum of w.
 		sums[i] = -(p.shift + zero) * sum
 	}
 	return p.compute(c, sourceOf(x), as[byte](rows), sums, zero, factor, q.after)

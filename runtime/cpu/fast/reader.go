@@ -35,7 +35,8 @@ func newReader[T number](t interp.Tensor, dims, order []int) readerOf[T] {
 	return readerWith[T](t, newStrides(t.Dims, dims, order))
 }
 
-// readerWith returns a reader of argument t with the given strides.
+// readerWith returns a reader of argument t with the given strides. It reads from t's list if that has type T, and
+// otherwise converts elements when it reads them.
 func readerWith[T number](t interp.Tensor, s strides) readerOf[T] {
 	p := readerOf[T]{strides: s}
 	if t.Stored != nil {
@@ -106,7 +107,9 @@ func (e *runExtents) are(c *interp.Call, result []int) bool {
 	return slices.Equal(result, e.result)
 }
 
-// newStrides returns the strides of an argument with extents t, see newReader.
+// newStrides returns the strides with which elements of a result with extents dims are read from an argument with
+// extents t. Axes along which the elements are evenly apart become one. order, if not nil, is the order of the result's
+// axes; see newReader.
 func newStrides(t, dims, order []int) strides {
 	var p strides
 	steps := stepsOf(t, dims)
@@ -123,7 +126,7 @@ func newStrides(t, dims, order []int) strides {
 			p.dims, p.steps = append(p.dims, d), append(p.steps, steps[i])
 		}
 	}
-	if volume(t) == 1 {
+	if volume(t) == 1 { // all elements are the same
 		p.dims, p.steps = nil, nil
 	}
 	return p
@@ -154,8 +157,8 @@ func stepsOf(dims, result []int) []int {
 // repeats reports whether every element of the result reads the same element.
 func (p *strides) repeats() bool { return len(p.dims) == 0 }
 
-// direct returns the argument's elements for n elements of the result from lo on. It returns nil if they are not
-// contiguous in memory.
+// direct returns the argument's elements for n elements of the result from lo on, without a copy. It returns nil if
+// they are not contiguous in memory or have another type.
 func (p *readerOf[T]) direct(lo, n int) []T {
 	last := len(p.dims) - 1
 	if p.list != nil && last < 0 && n == 1 {
@@ -171,8 +174,8 @@ func (p *readerOf[T]) direct(lo, n int) []T {
 	return p.list[at : at+n]
 }
 
-// start returns the offset in the argument of the element for the result's element lo. It also stores the coordinates
-// of the result's element in at, unless at is nil.
+// start returns the index in the argument of the element for the result's element lo. It also stores the coordinates of
+// the result's element in at, unless at is nil.
 func (p *strides) start(lo int, at []int) int {
 	from := 0
 	for axis := len(p.dims) - 1; axis >= 0; axis-- {
@@ -200,6 +203,7 @@ func (p *readerOf[T]) read(dst []T, lo int) {
 		p.part(dst[:n], from, step)
 		dst = dst[n:]
 		at[last], from = at[last]+n, from+n*step
+		// Carry to the next outer axis.
 		for axis := last; axis > 0 && at[axis] == p.dims[axis]; axis-- {
 			from += p.steps[axis-1] - p.dims[axis]*p.steps[axis]
 			at[axis], at[axis-1] = 0, at[axis-1]+1
@@ -207,7 +211,7 @@ func (p *readerOf[T]) read(dst []T, lo int) {
 	}
 }
 
-// part sets dst to elements from, from+step and so on.
+// part sets dst to the argument's elements from, from+step and so on.
 func (p *readerOf[T]) part(dst []T, from, step int) {
 	switch {
 	case step == 0 && p.list != nil:

@@ -64,7 +64,7 @@ func (v headRows) at(time, head, heads int) []float32 {
 	return v.elements[from : from+v.len]
 }
 
-// scanHeads computes op ssm_scan or delta_rule, with a task for some heads.
+// scanHeads computes op ssm_scan or delta_rule. A task computes some heads of the batches.
 func scanHeads(c *interp.Call) error {
 	op := c.Node.Op()
 	last := op.Info().Arg("state")
@@ -74,14 +74,14 @@ func scanHeads(c *interp.Call) error {
 		wantState: c.Node.Attrs().String_("of") == "state", decayEach: 1}
 	of := func(i int) headRows {
 		if i >= len(c.Args) {
-			return headRows{}
+			return headRows{} // an argument that the op may lack
 		}
 		return headRows{c.Args[i].Floats, c.Args[i].Dims[r-2], s.keys}
 	}
 	steps := c.Args[0]
 	if op == ir.OpSSMScan {
 		s.q, s.k, s.v = of(4), of(3), steps.Floats
-		s.scale, s.decay, s.rate = c.Args[1].Floats, c.Args[1].Floats, c.Args[2].Floats
+		s.scale, s.decay, s.rate = c.Args[1].Floats, c.Args[1].Floats, c.Args[2].Floats // the step is both
 		s.rateEach = c.Args[2].Dims[1]
 	} else {
 		steps = c.Args[2]
@@ -98,7 +98,8 @@ func scanHeads(c *interp.Call) error {
 	})
 }
 
-// head computes head i, counted over all batches, for all times: chunks of times, and times that are in no chunk.
+// head computes head i, counted over all batches, for all times. It takes as many times as possible as chunks, and the
+// others one by one.
 func (s *scan) head(i int, room *chunkRoom) {
 	size := s.values * s.keys
 	own := room.state
@@ -118,7 +119,8 @@ func (s *scan) head(i int, room *chunkRoom) {
 	}
 }
 
-// step computes one time of a head with the state own. factors are the factors by which the elements of a row decay.
+// step computes one time of a head, and updates the head's state, own. factors are the factors by which the elements of
+// a row decay. It stores the result unless the op returns the state.
 func (s *scan) step(own, factors []float32, t, head int) {
 	at := t*s.heads + head
 	q, k := s.q.at(t, head, s.heads), s.k.at(t, head, s.heads)
@@ -147,8 +149,8 @@ func (s *scan) width() int {
 	return 1
 }
 
-// decays sets out to the factors by which the elements of a row of the state decay. `at` counts times and heads. If all
-// elements have the same factor, out may have one element.
+// decays sets out to the factors by which the elements of a row of the state decay: exp(decay*rate). `at` counts times
+// and heads. If all elements have the same factor, it computes one, and sets all elements of out.
 func (s *scan) decays(out []float32, at, head int) {
 	w := s.width()
 	for n := range out[:w] {

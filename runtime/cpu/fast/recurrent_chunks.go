@@ -40,7 +40,7 @@ type chunkRoom struct {
 	sum            []float32 // a row of values
 }
 
-// newChunkRoom returns the memory for a scan.
+// newChunkRoom returns the memory that a worker needs for a scan. It has room for chunks only if these pay.
 func newChunkRoom(s *scan) *chunkRoom {
 	c := &chunkRoom{factors: make([]float32, s.keys), terms: 1}
 	if !s.wantState {
@@ -91,13 +91,13 @@ func (c *chunkRoom) decays(s *scan, t, n, head int) int {
 	return n
 }
 
-// chunk computes n times of a head from time t on, with the state own, after decays. If later times or the result need
-// no state, own stays as it is.
+// chunk computes n times of a head from time t on. Method decays has set the chunk's decays. It updates the head's
+// state, own, unless neither later times nor the result need it.
 func (c *chunkRoom) chunk(s *scan, own []float32, t, n, head int) {
 	c.operands(s, t, n, head)
 	rows := c.terms * n
 	keys := c.keys[:rows*s.keys]
-	if c.terms > 1 {
+	if c.terms > 1 { // the reads r of a correction, each from the earlier ones
 		multiply(c.values, c.terms*s.values, c.reads[:n*s.keys], own, n, s.values, s.keys)
 		multiply(c.weights, rows, c.reads[:n*s.keys], keys, n, rows, s.keys)
 		for i := 1; i < n; i++ {
@@ -112,14 +112,15 @@ func (c *chunkRoom) chunk(s *scan, own []float32, t, n, head int) {
 		for i := range n {
 			c.addSum(out[i*stride:][:s.values], c.weights[i*rows:][:c.terms*(i+1)])
 		}
-		if (t+n)%s.times == 0 {
+		if (t+n)%s.times == 0 { // the last chunk
 			return
 		}
 	}
 	c.update(s, own, n)
 }
 
-// operands sets queries, reads, keys and values for n times from time t on, except the values that are reads.
+// operands sets queries, reads, keys and values for n times from time t on. It leaves out the values that are reads,
+// which method chunk computes.
 func (c *chunkRoom) operands(s *scan, t, n, head int) {
 	w := s.width()
 	for i := range n {
@@ -139,6 +140,7 @@ func (c *chunkRoom) operands(s *scan, t, n, head int) {
 		scaleRow(c.keys[(row-1)*s.keys:row*s.keys], s.b.at(time, head, s.heads), down)
 		a, reads := s.a.at(time, head, s.heads), c.reads[i*s.keys:(i+1)*s.keys]
 		if copy(reads, a); i > 0 {
+			// The first time reads the state without a decay.
 			scaleRow(reads, a, c.up[(i-1)*w:i*w])
 		}
 	}

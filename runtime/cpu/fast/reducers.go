@@ -50,8 +50,8 @@ var reducers = map[ir.Op]*reducer{
 		each: leastEachOf[float64]},
 }
 
-// longReducer returns the reducer of an op for integers of dtype t as words of 64 bits, or nil if there is none. The
-// results are words, too.
+// longReducer returns the reducer of an op for integers of dtype t, which it takes and returns as the bits of float64
+// numbers. It returns nil if there is none.
 func longReducer(op ir.Op, t ir.DType) *reducer {
 	least, most := ir.IntRange(t)
 	r := &reducer{words: true}
@@ -104,6 +104,8 @@ func result64[E float64 | int64](acc float64, f func(acc E) E) float64 {
 // Each function that folds all elements of a list has several results at a time, because an operation takes several
 // cycles.
 
+// sumAll adds the elements of x to acc. Four sums let the CPU add in parallel. Integers are in the bits of the float64
+// numbers.
 func sumAll[E float64 | int64](acc float64, x []float64) float64 {
 	return result64(acc, func(acc E) E {
 		list, a, b, c := wordsIn[E](x), E(0), E(0), E(0)
@@ -117,6 +119,7 @@ func sumAll[E float64 | int64](acc float64, x []float64) float64 {
 	})
 }
 
+// productAll multiplies acc by the elements of x, in four products as sumAll does.
 func productAll[E float64 | int64](acc float64, x []float64) float64 {
 	return result64(acc, func(acc E) E {
 		list, a, b, c := wordsIn[E](x), E(1), E(1), E(1)
@@ -130,6 +133,7 @@ func productAll[E float64 | int64](acc float64, x []float64) float64 {
 	})
 }
 
+// greatestAll returns the greatest of acc and the elements of x.
 func greatestAll[E float64 | int64](acc float64, x []float64) float64 {
 	return result64(acc, func(acc E) E {
 		list, a := wordsIn[E](x), acc
@@ -143,6 +147,7 @@ func greatestAll[E float64 | int64](acc float64, x []float64) float64 {
 	})
 }
 
+// leastAll returns the least of acc and the elements of x.
 func leastAll[E float64 | int64](acc float64, x []float64) float64 {
 	return result64(acc, func(acc E) E {
 		list, a := wordsIn[E](x), acc
@@ -249,9 +254,10 @@ type reduction struct {
 }
 
 // rows folds each row of x into its element of results; all rows have the same length. The order of additions depends
-// only on that length. The assembly prefetches ahead, which has as many elements: memory that the caller uses next.
+// only on that length. Memory that the caller uses next is `ahead`, of as many elements, which the assembly prefetches.
 func (r *reducer) rows(results []float64, x, ahead []float32) {
 	n, whole := len(x)/max(len(results), 1), 0
+	// Whole vectors by assembly, with narrower ones for the rest.
 	for a := vector; a != nil && len(results) > 0; a = a.narrower {
 		if f := a.reductions[r.kind].rows; f != nil && n-whole >= a.lanes {
 			part := (n - whole) / a.lanes * a.lanes

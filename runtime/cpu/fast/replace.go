@@ -27,7 +27,8 @@ func replaceAll(c *interp.Call) error {
 	}
 }
 
-// replaceBy is like replaceAll, for a type of indices.
+// replaceBy computes a scatter that replaces elements, with indices of type T. It moves elements of any dtype by their
+// size.
 func replaceBy[T index](c *interp.Call, ids []T) error {
 	out, size := bytesOfResult(c)
 	base, from := bytesLike(c, c.Args[0]), bytesLike(c, c.Args[2])

@@ -12,7 +12,7 @@ import (
 // roundedTo has the names of the primitives that round x, add y, and saturate the sum to a dtype, as a word.
 var roundedTo = map[ir.DType]string{ir.I8: "rounded to i8", ir.U8: "rounded to u8"}
 
-// addRoundedTo adds these primitives to the others.
+// addRoundedTo adds the primitives that round x, add y and convert the sum to an integer dtype, with saturation.
 func addRoundedTo() {
 	for t, name := range roundedTo {
 		p := &primitive{work: 8}

@@ -2,7 +2,7 @@ package fast
 
 import "github.com/vkc-go/vkc/ir/interp"
 
-// resizeNearest computes resize_nearest for elements of any size.
+// resizeNearest computes resize_nearest. It moves elements of any dtype by their size.
 func resizeNearest(c *interp.Call) error {
 	out, size := bytesOfResult(c)
 	from := bytesLike(c, c.Args[0])

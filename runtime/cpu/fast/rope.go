@@ -10,12 +10,12 @@ import (
 // narrowFirst reports whether float32 can represent the elements of a node's first argument.
 func narrowFirst(n *ir.Node) bool { return isNarrow(n.Arg(0).DType()) }
 
-// prepareRope returns the function that computes a rotary embedding. It rotates pairs of elements by an angle, which
-// depends on the row's position and on the pair.
+// prepareRope returns the function that computes a rotary embedding. It rotates each pair of elements by an angle,
+// which depends on the row's position and on the pair.
 func prepareRope(n *ir.Node) func(c *interp.Call) error {
 	attrs := n.Attrs()
 	freqs := make([]float64, attrs.Int("dims")/2)
-	if len(freqs) == 0 {
+	if len(freqs) == 0 { // dims 0 rotates whole rows
 		if width, err := n.Shape()[n.Rank()-1].Eval(nil); err == nil {
 			freqs = make([]float64, width/2)
 		}

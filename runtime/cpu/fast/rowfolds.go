@@ -24,7 +24,8 @@ func (r *foldRows[T]) rowFold() rowFold {
 	return nil
 }
 
-// foldWhole computes a group of rows with the assembly of the fold. It returns false if there is none.
+// foldWhole computes a group of rows with the assembly of their op, such as softmax. It returns false if there is none,
+// or none for these lists.
 func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 	f := r.rowFold()
 	if f == nil {
@@ -74,6 +75,7 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 			r.out.put(at, out)
 		}
 		for i, y := range checks[:count] {
+			// The assembly computes in float32. Rows that overflow there, or have NaN, are computed again.
 			if !(y <= math.MaxFloat32) {
 				r.someRows(worker, group{row + i, 1})
 			}
@@ -90,7 +92,7 @@ func (r *foldRows[T]) direct(at, n int) []T {
 	return r.readers[r.element.result].direct(at, n)
 }
 
-// elements sets list to the elements of the rows from number at on.
+// elements sets list to the elements of the rows from number at on, which may be the results of a chain of ops.
 func (r *foldRows[T]) elements(list []T, at int) {
 	p := r.element
 	if len(p.code) == 0 {

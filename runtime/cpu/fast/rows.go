@@ -87,8 +87,9 @@ func count(list []int, x int) (n int) {
 	return n
 }
 
-// setPrograms gives the instructions their row programs. at has the operands of values. setPrograms finds out how row
-// values and lists are read.
+// setPrograms gives the chain's instructions their row programs, by the index of the first instruction. at has the
+// operands of values. setPrograms also determines which row values other instructions read, and which arguments are
+// lists of a row's elements.
 func (p *chainOf[T]) setPrograms(programs map[int]*rowProgram, at []int) {
 	p.spread, p.ofRow = make([]bool, len(p.row)), make([]bool, len(p.args))
 	first := len(p.args) + len(p.kept)
@@ -127,8 +128,8 @@ func (p *chainOf[T]) rowFunctions() *rowFunctions {
 	return &vector.rows[p.code[0].program.index]
 }
 
-// byRow makes row programs read a number per row, and lists of a row's elements, if there is assembly for them. Rows
-// have n elements.
+// byRow prepares a chain for rows of n elements: if there is assembly for row programs and all lists are rows, they
+// read one number per row, and the lists.
 func (p *chainOf[T]) byRow(s *scratch[T], readers []readerOf[T], n int) {
 	if vector == nil || vector.rows == nil {
 		return

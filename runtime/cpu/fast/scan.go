@@ -62,8 +62,8 @@ func (r *foldRows[T]) scan() error {
 	})
 }
 
-// accumulate computes an exclusive scan over the parts of rows. parts[p][row] is the fold of part p of a row. It
-// becomes the fold of all parts before p (with reverse, of all parts after p).
+// accumulate replaces the folds of the parts of rows by the folds of all parts before them (with reverse, after them).
+// parts[p][row] is the fold of part p of a row.
 func (s *scanner[T]) accumulate(parts [][]float64) {
 	acc := slices.Repeat([]float64{s.by.identity}, len(parts[0]))
 	if s.reverse {
@@ -77,7 +77,8 @@ func (s *scanner[T]) accumulate(parts [][]float64) {
 	}
 }
 
-// part computes the results for elements lo to hi of the rows of a group. acc has the results before, by row.
+// part computes the running results for elements lo to hi of the rows of a group. acc has each row's result before
+// element lo.
 func (s *scanner[T]) part(worker int, g *groupFold[T], acc []float64, lo, hi int) {
 	if s.across {
 		s.partAcross(worker, g, acc, lo, hi)
@@ -113,8 +114,8 @@ func (s *scanner[T]) partAcross(worker int, g *groupFold[T], acc []float64, lo, 
 	}
 }
 
-// lists returns n elements of the argument from number at on, and where their results are computed: the memory of the
-// results, or a worker's. Both may be the same memory.
+// lists returns n elements of the argument from number at on, and memory for their results: that of the op's result, or
+// a worker's. Both may be the same memory.
 func (s *scanner[T]) lists(worker, at, n int) (out, x []T) {
 	if s.out.list == nil {
 		out = roomOf[T](s.call, worker, n)
@@ -149,7 +150,8 @@ func (s *scanner[T]) row(out, x []T, acc float64) {
 	}
 }
 
-// running sets out to the running results of the first elements of x: element i is the result for acc and x[0] to x[i].
+// running sets out to the running results of the first len(out) elements of x: element i is the fold of acc and x[0] to
+// x[i].
 func (s *scanner[T]) running(out, x []T, acc float64) {
 	if wide, ok := any(out).([]float64); ok && s.by.running != nil {
 		s.by.running(acc, wide, any(x).([]float64))
@@ -167,7 +169,7 @@ func (s *scanner[T]) running(out, x []T, acc float64) {
 	}
 }
 
-// next adds one element to each of several neighbouring rows: x[r] is element i of row r, and acc[r] the result of the
+// next adds one element to each of several neighbouring rows: x[r] is element i of row r, and acc[r] the fold of the
 // row's elements before it. It updates acc, and sets out[r] to the running result.
 func (s *scanner[T]) next(acc []float64, i int, out, x []T) {
 	if s.restart > 0 && i%s.restart == 0 {

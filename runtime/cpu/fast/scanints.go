@@ -16,8 +16,8 @@ type anyInt interface {
 // takesInts reports whether a node's argument has integers.
 func takesInts(n *ir.Node) bool { return n.Arg(0).DType().IsInteger() }
 
-// scanInts computes an op that returns the running results of a reduction of integers, such as cumsum. It reads and
-// writes the integers as memory has them, so small ones need little memory.
+// scanInts computes the running results of a reduction of integers, such as cumsum. It reads and writes the integers in
+// the dtype that memory has, so that small ones need little memory.
 func scanInts(c *interp.Call) error {
 	to, size := bytesOfResult(c)
 	from, signed := bytesLike(c, c.Args[0]), c.Node.DType().Kind() == ir.KindInt
@@ -108,6 +108,7 @@ func intsIn[E anyInt](list []byte) []E {
 }
 
 // accumulate replaces the folds of a row's parts by the folds of all elements before each part; with reverse, after it.
+// A part has s.inner folds.
 func (s *intScan[E]) accumulate(parts []E) {
 	acc, old := slices.Repeat([]E{s.first}, s.inner), make([]E, s.inner)
 	for i := 0; i < len(parts); i += s.inner {
@@ -121,7 +122,7 @@ func (s *intScan[E]) accumulate(parts []E) {
 	}
 }
 
-// fold folds elements lo to hi of a row into acc.
+// fold folds elements lo to hi of a row into acc, which has one result for each of the inner elements.
 func (s *intScan[E]) fold(row, lo, hi int, acc []E) {
 	x := s.from[(row*s.n+lo)*s.inner : (row*s.n+hi)*s.inner]
 	if s.inner == 1 {
@@ -138,7 +139,8 @@ func (s *intScan[E]) fold(row, lo, hi int, acc []E) {
 	}
 }
 
-// scan sets elements lo to hi of a row to the running results. acc has the results before, and scan changes it.
+// scan sets elements lo to hi of a row's result to the running results. acc has the results before, and scan updates
+// it.
 func (s *intScan[E]) scan(row, lo, hi int, acc []E) {
 	at := (row*s.n + lo) * s.inner
 	to, from := s.to[at:][:(hi-lo)*s.inner], s.from[at:]
@@ -186,7 +188,8 @@ func (s *intScan[E]) list(out, x []E, acc E) {
 	}
 }
 
-// runningInts sets out to the running results for acc and the elements x.
+// runningInts sets out to the running results for acc and the elements x: element i is the fold of acc and x[0] to
+// x[i].
 func runningInts[E anyInt](by ir.Op, acc E, out, x []E) {
 	x = x[:len(out)]
 	switch by {
@@ -222,7 +225,7 @@ func fillInts[E anyInt](list []E, x E) {
 	}
 }
 
-// foldInts folds each integer of x into one of acc.
+// foldInts folds each integer of x into the one of acc with the same index.
 func foldInts[E anyInt](by ir.Op, acc, x []E) {
 	x = x[:len(acc)]
 	switch by {

@@ -101,8 +101,8 @@ func scatter(c *interp.Call) error {
 	return cmp.Or(err, finish())
 }
 
-// widened returns a call with arguments and a result of 32 bits, in place of elements in the format of tensors. finish
-// stores the results in that format.
+// widened returns a call like c with arguments and a result of 32 bits, converted if c has them in their stored dtype.
+// finish converts the result back.
 func widened(c *interp.Call) (wide *interp.Call, finish func() error) {
 	call := *c
 	call.Args = slices.Clone(c.Args)
@@ -223,7 +223,8 @@ func updateStrip[T index](s *scattering, worker int, p strip, ids []T) {
 	each(func(_ int, out, _ []float32) { s.round(out) })
 }
 
-// pointTargets is targetsOf for ops with rows of coordinates as indices.
+// pointTargets returns the function targets of a scatter whose indices are rows of coordinates, and sets the length of
+// a run.
 func pointTargets[T index](s *scattering, ids []T) func(dst []int32, lo int) {
 	r := newCoordinates(s.Dims, s.Args[1].Dims, ids)
 	s.run = r.run
@@ -329,8 +330,8 @@ func (s *scattering) section(k int, list []update) (undo func()) {
 	return undo
 }
 
-// restore returns a function that restores the runs of a section, dst, that a list of updates changes. If dense is
-// true, it restores the whole section.
+// restore returns a function that undoes the updates in a list to a section, dst. It keeps copies of the changed runs
+// or, if dense is true, of the whole section.
 func (s *scattering) restore(dst []float32, list []update, dense bool) func() {
 	if dense {
 		old := slices.Clone(dst)
@@ -350,8 +351,8 @@ func (s *scattering) restore(dst []float32, list []update, dense bool) func() {
 // accumulates reports whether elements are accumulated in float64.
 func (s *scattering) accumulates() bool { return s.Out != nil && (s.mode == "add" || s.mode == "mul") }
 
-// accumulate combines a section, dst, with few updates. It sums or multiplies each run in float64, over all of the
-// run's updates.
+// accumulate combines a section, dst, with few updates. It sums or multiplies each run in float64 over all of its
+// updates, so that the result is rounded once.
 func (s *scattering) accumulate(dst []float32, list []update) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b update) int { return int(a.run) - int(b.run) })
@@ -382,11 +383,11 @@ func (s *scattering) combine(dst []float32, list []update) {
 	}
 }
 
-// round rounds or wraps a list of elements that were combined to the dtype of the result.
+// round rounds or wraps a list of combined elements to the dtype of the result.
 func (s *scattering) round(list []float32) {
 	t := s.Node.DType()
 	switch {
-	case s.mode == "" || t == ir.F32 || t.BlockBytes() == 4 && s.Out == nil:
+	case s.mode == "" || t == ir.F32 || t.BlockBytes() == 4 && s.Out == nil: // already of the dtype
 	case s.Out != nil:
 		primitives[roundings[t]].apply(list, list, list, list)
 	default:
@@ -395,7 +396,7 @@ func (s *scattering) round(list []float32) {
 }
 
 // toSmallBase computes a scatter of many updates to a base of one section. Sums of integers do not depend on their
-// order, so each task has sums of its own, which are added at the end. Otherwise one task computes all.
+// order, so each of several tasks has sums of its own, which are added at the end. Otherwise one task computes all.
 func (s *scattering) toSmallBase() error {
 	chunks := (s.n + sortChunk - 1) / sortChunk
 	parts := 1
@@ -422,6 +423,7 @@ func (s *scattering) toSmallBase() error {
 			s.targets(runs, lo)
 			n := 0
 			for i, run := range runs {
+				// The next update overwrites one without a target.
 				list[n] = update{run, int32(lo + i)}
 				if run >= 0 {
 					n++
@@ -462,8 +464,9 @@ func addAt[D, S int32 | float32 | float64, T index](dst []D, from []S, ids []T) 
 }
 
 // combine combines runs of dst with runs of from, as the updates say. dst has the elements' type or a wider one. run is
-// the length of a run, and mode is scattering.mode.
+// the length of a run, and mode is "add", "mul", "min", "max" or, to replace, "".
 func combine[D, S int32 | uint32 | float32 | float64](dst []D, list []update, from []S, run int, mode string) {
+	// The loops without an inner loop are faster.
 	if run == 1 {
 		switch mode {
 		case "add":

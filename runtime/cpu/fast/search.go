@@ -16,7 +16,7 @@ type best[T number] struct {
 	at []int32
 }
 
-// search computes argmax or argmin of all rows.
+// search computes argmax or argmin of all rows. A task finds the best element of a part of some rows.
 func (r *foldRows[T]) search() error {
 	groups := r.groups
 	each, parts := r.parts(groups)
@@ -62,7 +62,7 @@ func beats[E float32 | float64 | int32 | int64](x, y E, greatest bool) bool {
 	return greatest && x > y || !greatest && x < y
 }
 
-// search returns the best among elements lo to hi of each row: the greatest or the least.
+// search returns, for each row of the group, the greatest or the least of elements lo to hi and its index.
 func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 	found := best[T]{make([]T, g.count), make([]int32, g.count)}
 	var extremes [block]float64
@@ -143,8 +143,8 @@ func (f *fold[T]) extreme(greatest bool) *reducer {
 	return f.reducer(op)
 }
 
-// firsts sets at to the index of the best element of each row of x, by the reducer that finds it. It sets extremes to
-// the best elements.
+// firsts sets extremes to the best element of each row of x, by the reducer that finds it, and at to that element's
+// index. NaN is best.
 func firsts(by *reducer, extremes []float64, at []int32, x []float32) {
 	for i := range extremes {
 		extremes[i] = by.identity

@@ -201,8 +201,8 @@ func (s *sorter[T]) sort(from *readerOf[T], first, step, count int) error {
 	return nil
 }
 
-// putValues stores the elements of 32 bits that belong to entries, in steps. It computes them from the keys, because
-// the elements of a long row are far apart in memory. Zeros and NaN have lost bits there.
+// putValues stores the sorted elements of 32 bits, in steps. It computes them from the keys of the entries, because the
+// elements of a long row are far apart in memory. Keys of zeros and NaN are not exact, so these come from the row.
 func (s *sorter[T]) putValues(list []float32, entries []uint64, step int) {
 	row, flip := any(s.row).([]float32), uint32(s.flip)
 	sign, ofFloats := uint32(1<<31), s.dtype.IsFloat()
@@ -216,15 +216,15 @@ func (s *sorter[T]) putValues(list []float32, entries []uint64, step int) {
 		case !ofFloats:
 		case key == 1<<31 || key == math.MaxUint32:
 			x = row[uint32(e)]
-		case key < 1<<31:
+		case key < 1<<31: // a negative number
 			x = math.Float32frombits(^key)
 		}
 		list[i*step] = x
 	}
 }
 
-// putKeys stores the elements of 64 bits that belong to whole keys, in steps. Zeros and NaN have lost bits there. They
-// come from the row, in its order.
+// putKeys stores the sorted elements of 64 bits, in steps. It computes them from the keys. Keys of zeros and NaN are
+// not exact: these come from the row, in its order.
 func (s *sorter[T]) putKeys(list []T, step int) error {
 	ofFloats := s.dtype.IsFloat()
 	err := s.run(len(s.entries), func(_, lo, hi int) {
@@ -277,8 +277,8 @@ func (s *sorter[T]) first(count int) {
 	}
 }
 
-// setKeys sets the keys of elements lo to hi of the row. Keys have the same order as the elements: the two zeros are
-// equal, and NaN is largest.
+// setKeys sets the keys of elements lo to hi of the row: unsigned integers with the same order as the elements, or the
+// reversed order if s.flip is set. The two zeros have equal keys, and NaN the largest.
 func (s *sorter[T]) setKeys(lo, hi int) {
 	keys := s.keys[lo:hi]
 	switch row := any(s.row[lo:hi]).(type) {
@@ -357,7 +357,7 @@ func (s *sorter[T]) radixSort(from, to int) error {
 	return nil
 }
 
-// radixPass sorts entries by a digit.
+// radixPass sorts entries by the digit of their keys that begins at bit shift. The sort is stable.
 func (s *sorter[T]) radixPass(shift int) error {
 	const digits = 1 << digitBits
 	err := s.run(len(s.entries), func(part, lo, hi int) {
@@ -370,6 +370,7 @@ func (s *sorter[T]) radixPass(shift int) error {
 	if err != nil {
 		return err
 	}
+	// Counts become the positions of the first entries, by digit and then by part.
 	at := uint32(0)
 	for d := range digits {
 		for i := d; i < len(s.counts); i += digits {

@@ -19,7 +19,7 @@ func takesTranspose(n *ir.Node) bool {
 	return !slices.IsSorted(order) && unblocked(n)
 }
 
-// transpose computes a transpose.
+// transpose computes a transpose. It moves elements of any dtype by their size.
 func transpose(c *interp.Call) error {
 	order := make([]int, len(c.Dims))
 	for i, axis := range c.Node.Attrs().Ints("perm") {
@@ -103,7 +103,7 @@ func moveTile[T any](dst, src []T, stride, step, rows, cols int) {
 	}
 }
 
-// runs is like move, but without tiles: it copies elements along the innermost axis, one row after the other.
+// runs copies the elements of a transpose row by row of the result, without tiles.
 func runs[T any](c *interp.Call, p *strides, dst, src []T) error {
 	if len(dst) == 0 {
 		return nil

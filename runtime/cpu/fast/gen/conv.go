@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// convs generates the functions of convolutions.
+// convs generates the assembly functions of convolutions, for each number of vectors that they handle at once.
 func convs() {
 	for _, vectors := range []int{3, 2, 1} {
 		convTile(vectors)
@@ -143,7 +143,7 @@ func tileResults() {
 	RET()
 }
 
-// allBelow generates the function that compares the magnitudes of floats with a number.
+// allBelow generates the assembly function that reports whether the magnitudes of floats are below a number.
 func allBelow() {
 	TEXT("allBelow", NOSPLIT, "func(x *float32, most float32, n int) (all int)")
 	Doc("allBelow returns 1 if the magnitudes of n elements, a multiple of 8, are below a number, and 0 if one is not or is NaN.")
@@ -151,8 +151,8 @@ func allBelow() {
 	most, y, all, magnitude := YMM(), YMM(), YMM(), YMM()
 	of, _ := Param("most").Resolve()
 	VBROADCASTSS(of.Addr, most)
-	word(magnitude, 1<<31-1)
-	VPCMPEQD(all, all, all)
+	word(magnitude, 1<<31-1) // all bits but the sign
+	VPCMPEQD(all, all, all)  // all ones: no element has failed yet
 	at := GP64()
 	XORQ(at, at)
 	Label("next")
@@ -165,15 +165,15 @@ func allBelow() {
 	bits, result := GP32(), GP64()
 	VMOVMSKPS(all, bits)
 	XORQ(result, result)
-	CMPL(bits, Imm(255))
+	CMPL(bits, Imm(255)) // one bit for each of 8 lanes
 	SETEQ(result.As8())
 	Store(result, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
 }
 
-// convTile generates the function that computes a tile of a convolution: neighbouring positions of a few vectors, for
-// blocks of 4 channels.
+// convTile generates the assembly function that computes a tile of a convolution: neighbouring positions of a few
+// vectors, for blocks of 4 channels.
 func convTile(vectors int) {
 	name := fmt.Sprintf("convTile%d", vectors)
 	TEXT(name, NOSPLIT, "func(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip, "+
@@ -187,11 +187,12 @@ func convTile(vectors int) {
 	in, offsets := Load(Param("in"), GP64()), Load(Param("offsets"), GP64())
 	n, weights := Load(Param("n"), GP64()), Load(Param("weights"), GP64())
 	blocks, more := Load(Param("blocks"), GP64()), Load(Param("more"), GP64())
-	SHLQ(Imm(2), stride)
+	SHLQ(Imm(2), stride) // in bytes
 	at, from := GP64(), GP64()
 	Label("block")
 	sums := avx2.zeros(4 * vectors)
 	TESTQ(more, more)
+	// The sums begin with the elements of out if there is more to add.
 	JZ(LabelRef("begin"))
 	MOVQ(out, from)
 	for c := range 4 {
@@ -314,10 +315,11 @@ func convColumn() {
 		VPERMILPS(apart, y, y)
 		VFMADD231PS(Mem{Base: weights, Disp: 32 * i}, y, s)
 	}
-	ADDQ(U32(128), weights)
+	ADDQ(U32(128), weights) // 8 elements of 4 floats
 	ADDQ(Imm(8), at)
 	JMP(LabelRef("next"))
 	Label("store")
+	// Add the four vectors of partial sums, and then the halves of the vector.
 	VADDPS(sums[1], sums[0], sums[0])
 	VADDPS(sums[3], sums[2], sums[2])
 	VADDPS(sums[2], sums[0], sums[0])
@@ -341,7 +343,8 @@ func twoEach() Mem {
 	return m
 }
 
-// copyRows generates the function that copies the rows of a matrix.
+// copyRows generates the assembly function that copies the rows of a matrix. It copies 8 elements at a time, and then
+// the rest by its bits.
 func copyRows() {
 	TEXT("copyRows", NOSPLIT, "func(dst *float32, to int, src *float32, from, n, rows int)")
 	Doc("copyRows copies rows of n elements. They are `from` elements apart in src, and `to` elements in dst.")
@@ -359,7 +362,7 @@ func copyRows() {
 		move(Mem{Base: src, Index: at, Scale: 4}, Mem{Base: dst, Index: at, Scale: 4})
 		ADDQ(Imm(uint64(elems)), at)
 		SUBQ(Imm(uint64(elems)), left)
-		if elems == 8 {
+		if elems == 8 { // the others occur once at most
 			JMP(LabelRef(name))
 		}
 		Label("after" + name)
@@ -376,7 +379,7 @@ func copyRows() {
 	RET()
 }
 
-// everySecond generates the function that copies every second element.
+// everySecond generates the assembly function that copies every second element of a list.
 func everySecond() {
 	TEXT("everySecond", NOSPLIT, "func(dst, src *float32, n int)")
 	Doc("everySecond sets n elements of dst, a multiple of 8, to elements 0, 2, 4 and so on of src, which has 2n.")
@@ -388,8 +391,8 @@ func everySecond() {
 	JGE(LabelRef("stop"))
 	VMOVUPS(Mem{Base: src, Index: at, Scale: 8}, y)
 	VMOVUPS(Mem{Base: src, Index: at, Scale: 8, Disp: 32}, z)
-	VSHUFPS(Imm(0x88), z, y, y)
-	VPERMPD(Imm(0xd8), y, y)
+	VSHUFPS(Imm(0x88), z, y, y) // elements 0 and 2 of each half of y, then of z
+	VPERMPD(Imm(0xd8), y, y)    // in order: exchanges the middle quarters
 	VMOVUPS(y, Mem{Base: dst, Index: at, Scale: 4})
 	ADDQ(Imm(8), at)
 	JMP(LabelRef("next"))

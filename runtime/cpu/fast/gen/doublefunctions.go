@@ -108,11 +108,11 @@ func (w width) scaledExpDouble(x, n VecVirtual) {
 	}
 	half := w.vector()
 	VCVTPD2DQY(n, n.AsX())
-	VPSRAD(Imm(1), n.AsX(), half.AsX())
+	VPSRAD(Imm(1), n.AsX(), half.AsX()) // n is the sum of two halves, whose powers of 2 are in range
 	VPSUBD(half.AsX(), n.AsX(), n.AsX())
 	for _, part := range []VecVirtual{half, n} {
 		VPMOVSXDQ(part.AsX(), part)
-		VPSLLQ(Imm(52), part, part)
+		VPSLLQ(Imm(52), part, part) // to the exponent; added to 1 it gives the power of 2
 		VPADDQ(w.double(1), part, part)
 		VMULPD(part, p, p)
 	}
@@ -461,12 +461,14 @@ func (w width) log2OfTwo(x VecVirtual) (hi, lo VecVirtual) {
 	return e, lo
 }
 
-// signOfPowerDouble is signOfPower for float64 numbers.
+// signOfPowerDouble generates code that gives x to the power of y, of which result is |x| to the power of y, its sign.
+// A negative x to the power of a fraction is NaN, except for -Inf.
 func (w width) signOfPowerDouble(x, y, result VecVirtual) {
 	whole, half, signs := w.nearestDouble(y), w.vector(), w.long(1<<63)
 	zero, fraction := w.zero(), w.compareDoubles(differ, whole, y)
 	VMULPD(w.double(0.5), y, half)
 	even := w.compareDoubles(equal, w.nearestDouble(half), half)
+	// The sign of x stays if y is odd: neither even nor a fraction.
 	VANDPD(x, signs, signs)
 	w.blendDoubles(even, zero, signs, signs)
 	w.blendDoubles(fraction, zero, signs, signs)

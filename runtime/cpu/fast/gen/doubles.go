@@ -100,7 +100,7 @@ func doubles() {
 	withinDoubles()
 }
 
-// withinDoubles generates the function that compares the magnitudes of numbers with bounds.
+// withinDoubles generates the assembly function that reports whether the magnitudes of numbers are between bounds.
 func withinDoubles() {
 	TEXT("withinDoubles", NOSPLIT, "func(x *float64, least, most float64, n int) (outside int)")
 	Doc("withinDoubles returns 0 if the magnitudes of n elements, a multiple of 4, are from least to most. Otherwise, and if",
@@ -112,7 +112,7 @@ func withinDoubles() {
 		VBROADCASTSD(from.Addr, []VecVirtual{least, most}[i])
 	}
 	sign := avx2.double(math.Copysign(0, -1))
-	VPCMPEQQ(within, within, within)
+	VPCMPEQQ(within, within, within) // all ones: no element is outside yet
 	XORQ(at, at)
 	Label("next")
 	VANDNPD(Mem{Base: x, Index: at, Scale: 8}, sign, y)
@@ -126,7 +126,7 @@ func withinDoubles() {
 	JLT(LabelRef("next"))
 	bits, outside := GP32(), GP64()
 	VMOVMSKPD(within, bits)
-	XORL(Imm(15), bits)
+	XORL(Imm(15), bits) // a bit for each of 4 lanes with an element outside
 	MOVL(bits, outside.As32())
 	Store(outside, ReturnIndex(0))
 	VZEROUPPER()

@@ -70,7 +70,8 @@ func (w width) floatFolds() []foldOf {
 func widenFloats(from Op, y VecVirtual) { VCVTPS2PD(from, y) }
 func widenWords(from Op, y VecVirtual)  { VCVTDQ2PD(from, y) }
 
-// foldRows generates a function that folds each of several rows of a list into one result.
+// foldRows generates an assembly function that folds each of several rows into one result. widen generates code that
+// loads elements as float64 numbers.
 func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 	name := f.name + "Rows" + w.suffix
 	TEXT(name, NOSPLIT, "func(results *float64, x, ahead *float32, first float64, rows, n, apart int)")
@@ -110,7 +111,8 @@ func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 	RET()
 }
 
-// foldWide generates the loop over a row's elements as float64 numbers. It returns the results, by lane.
+// foldWide generates the loop over a row's elements as float64 numbers, and returns the results by lane. It has two
+// accumulators, so that steps need not wait for each other.
 func (w width) foldWide(f foldOf, x, ahead, at, n Register, begin VecVirtual, widen func(from Op, y VecVirtual)) VecVirtual {
 	acc, y := [2]VecVirtual{w.vector(), w.vector()}, w.vector()
 	for _, a := range acc {
@@ -129,11 +131,11 @@ func (w width) foldWide(f foldOf, x, ahead, at, n Register, begin VecVirtual, wi
 	return acc[0]
 }
 
-// foldNarrow generates the loop over a row's elements as float32 numbers, for results that are elements. It returns the
-// results as float64 numbers, by lane.
+// foldNarrow generates the loop over a row's elements as float32 numbers, for folds whose result is an element, such as
+// a maximum. It returns the results as float64 numbers, by lane.
 func (w width) foldNarrow(f foldOf, x, ahead, at, n Register) VecVirtual {
 	acc, other, y := w.vector(), w.vector(), w.vector()
-	isNaN := w.zero()
+	isNaN := w.zero() // keeps the last NaN of each lane, which f.narrow may drop
 	VMOVUPS(Mem{Base: x}, acc)
 	Label("next")
 	PREFETCHT1(Mem{Base: ahead, Index: at, Scale: 4})
@@ -151,7 +153,8 @@ func (w width) foldNarrow(f foldOf, x, ahead, at, n Register) VecVirtual {
 	return other
 }
 
-// foldWords is foldNarrow for words.
+// foldWords generates the loop over a row's elements as 32-bit integers, for folds whose result is an element. It
+// returns the results as float64 numbers, by lane.
 func (w width) foldWords(f foldOf, x, ahead, at, n Register) VecVirtual {
 	acc, other, y := w.vector(), w.vector(), w.vector()
 	VMOVUPS(Mem{Base: x}, acc)
@@ -180,7 +183,7 @@ func (w width) foldLanes(acc, y VecVirtual, merge func(x, acc VecVirtual)) {
 	}
 }
 
-// foldEach generates a function that folds element i of a list into result i.
+// foldEach generates an assembly function that folds element i of a list into result i, for all i.
 func (w width) foldEach(f foldOf, widen func(from Op, y VecVirtual)) {
 	name := f.name + "Each" + w.suffix
 	TEXT(name, NOSPLIT, "func(results *float64, x *float32, n int)")
@@ -206,7 +209,7 @@ func (w width) foldEach(f foldOf, widen func(from Op, y VecVirtual)) {
 	RET()
 }
 
-// repeat generates the function that fills a list with one number.
+// repeat generates the assembly function that fills a list with one number.
 func repeat() {
 	TEXT("repeatVectors", NOSPLIT, "func(out *float32, x float32, n int)")
 	Doc("repeatVectors sets n elements, a multiple of 8, to x.")
@@ -227,7 +230,7 @@ func repeat() {
 	RET()
 }
 
-// search generates the functions of argmax and argmin.
+// search generates the assembly functions that argmax and argmin call for each row of elements.
 func search() {
 	for _, f := range []struct {
 		name, what string
@@ -249,11 +252,12 @@ func search() {
 		VMOVUPS(Mem{Base: best, Index: i, Scale: 4}, old)
 		VMOVUPS(Mem{Base: x, Index: i, Scale: 4}, y)
 		VCMPPS(Imm(f.predicate), old, y, beats)
+		// A NaN beats all numbers, by the predicate, and is never replaced.
 		VCMPPS(Imm(ordered), old, old, known)
 		VANDPS(known, beats, beats)
 		VBLENDVPS(beats, y, old, old)
 		VMOVUPS(old, Mem{Base: best, Index: i, Scale: 4})
-		VMASKMOVPS(k, beats, Mem{Base: at, Index: i, Scale: 4})
+		VMASKMOVPS(k, beats, Mem{Base: at, Index: i, Scale: 4}) // stores k where an element was replaced
 		ADDQ(Imm(8), i)
 		JMP(LabelRef("next"))
 		Label("stop")
@@ -262,7 +266,7 @@ func search() {
 	}
 }
 
-// equals generates the functions that find the first element of a row that equals the row's result.
+// equals generates the assembly functions that find the first element of each row that equals the row's result.
 func (w width) equals() {
 	for _, f := range []struct {
 		name, what string
@@ -310,12 +314,12 @@ func (w width) equals() {
 		JMP(LabelRef("next"))
 		Label("rest")
 		find(some)
-		BZHIL(r.rest.(GPVirtual).As32(), mask, mask)
+		BZHIL(r.rest.(GPVirtual).As32(), mask, mask) // only lanes of the row
 		JNZ(LabelRef("found"))
 		MOVL(I32(-1), Mem{Base: out})
 		JMP(LabelRef("done"))
 		Label("found")
-		TZCNTL(mask, mask)
+		TZCNTL(mask, mask) // the first lane
 		ADDL(r.at.(GPVirtual).As32(), mask)
 		MOVL(mask, Mem{Base: out})
 		Label("done")

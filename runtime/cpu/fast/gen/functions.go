@@ -10,8 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// functions generates the mathematical functions of one width. Their errors are a few units in the last place.
-// Arguments are reduced, and polynomials are taken, as the comments of the steps say.
+// functions generates the mathematical functions of float32 numbers, for one width. Their errors are a few units in the
+// last place. The comments of each step name its reduction of the argument and its polynomial.
 func (w width) functions() {
 	w.primitive("exp", "e^x", 1, func(x, _, _ VecVirtual) { w.exp(x) }, expConstants...)
 	w.primitive("exp2", "2^x", 1, func(x, _, _ VecVirtual) { w.exp2(x) })
@@ -169,10 +169,10 @@ func (w width) scaledExp(x, n VecVirtual) {
 	}
 	half, one := w.vector(), w.constant(1)
 	VCVTPS2DQ(n, n)
-	VPSRAD(Imm(1), n, half)
+	VPSRAD(Imm(1), n, half) // n is the sum of two halves, whose powers of 2 are in range
 	VPSUBD(half, n, n)
 	for _, part := range []VecVirtual{half, n} {
-		VPSLLD(Imm(23), part, part)
+		VPSLLD(Imm(23), part, part) // to the exponent; added to 1 it gives the power of 2
 		VPADDD(one, part, part)
 		VMULPS(part, p, p)
 	}
@@ -194,15 +194,15 @@ func (w width) expm1(x VecVirtual) {
 	w.blend(far, x, p, x)
 }
 
-// split generates code that splits the positive numbers x into 2^e m, where m is from sqrt(1/2) to sqrt(2). It returns
-// m, and the words e.
+// split generates code that splits positive numbers x into 2^e m, where m is from sqrt(1/2) to sqrt(2), and returns m
+// and the words e.
 func (w width) split(x VecVirtual) (m, e VecVirtual) {
 	m, e = w.vector(), w.vector()
-	tiny := w.compare(less, x, w.bits(0x00800000))
+	tiny := w.compare(less, x, w.bits(0x00800000)) // subnormal: multiply by 2^24 before, and subtract 24 from e
 	VMULPS(w.constant(1<<24), x, m)
 	w.blend(tiny, m, x, m)
-	VPSUBD(w.bits(0x3f3504f3), m, e)
-	VPSRAD(Imm(23), e, e)
+	VPSUBD(w.bits(0x3f3504f3), m, e) // the bits of sqrt(1/2)
+	VPSRAD(Imm(23), e, e)            // the difference of the exponents
 	shifted := w.vector()
 	VPSLLD(Imm(23), e, shifted)
 	VPSUBD(shifted, m, m)
@@ -274,7 +274,7 @@ func (w width) sine(x VecVirtual, cosine bool) {
 	a, signs := w.magnitude(x)
 	r, quadrant := w.reduceHalfPi(a)
 	if cosine {
-		VPADDD(w.bits(1), quadrant, quadrant)
+		VPADDD(w.bits(1), quadrant, quadrant) // cos(x) = sin(x + pi/2)
 	}
 	z := w.vector()
 	VMULPS(r, r, z)
@@ -284,12 +284,12 @@ func (w width) sine(x VecVirtual, cosine bool) {
 	c := w.polynomial(z, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 	VFMADD213PS(w.constant(-0.5), z, c)
 	VFMADD213PS(w.constant(1), z, c)
-	w.blend(w.odd(quadrant), c, s, x)
-	VPSRLD(Imm(1), quadrant, quadrant)
+	w.blend(w.odd(quadrant), c, s, x)  // odd quadrants take the cosine of the remainder
+	VPSRLD(Imm(1), quadrant, quadrant) // quadrants 2 and 3 are negative
 	VPSLLD(Imm(31), quadrant, quadrant)
 	VXORPS(quadrant, x, x)
 	if !cosine {
-		VXORPS(signs, x, x)
+		VXORPS(signs, x, x) // the sine is odd, the cosine even
 	}
 }
 
@@ -306,7 +306,7 @@ func (w width) reduceHalfPi(x VecVirtual) (r, quadrant VecVirtual) {
 		VBROADCASTSD(lo.Offset(0), lows[i])
 	}
 	mask := GP32()
-	large := w.compare(notLess, x, w.constant(1<<26))
+	large := w.compare(notLess, x, w.constant(1<<26)) // below, the first entry of the tables serves
 	if w.size == 64 {
 		KMOVW(large, mask)
 	} else {
@@ -315,7 +315,7 @@ func (w width) reduceHalfPi(x VecVirtual) (r, quadrant VecVirtual) {
 	TESTL(mask, mask)
 	JZ(LabelRef("small"))
 	exponent, base := w.vector(), GP64()
-	VPSRLD(Imm(23), x, exponent)
+	VPSRLD(Imm(23), x, exponent) // the index in the tables
 	for i, part := range w.halves(exponent) {
 		for _, table := range []struct {
 			from Mem
@@ -478,6 +478,7 @@ func (w width) tanh(x VecVirtual) {
 	p := w.polynomial(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
 	VMULPS(z, p, p)
 	VFMADD213PS(a, a, p)
+	// Beyond the polynomial, tanh(a) = 1 - 2/(e^2a + 1).
 	VADDPS(a, a, a)
 	w.exp(a)
 	one := w.constant(1)

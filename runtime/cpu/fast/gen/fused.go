@@ -26,8 +26,8 @@ func (w width) inRegister(y Op) VecVirtual {
 	return y.(VecVirtual)
 }
 
-// extreme generates code of the greater or lesser number, which is NaN if either is. The instruction `of` returns its
-// second operand, y, if either is NaN.
+// extreme generates code that sets x to the greater or lesser of x and y, or to NaN if either is NaN. The instruction
+// `of` returns its second operand if either is NaN.
 func extreme(of func(ops ...Op)) func(w width, x VecVirtual, y Op) {
 	return func(w width, x VecVirtual, y Op) {
 		if w.size == 64 {
@@ -43,7 +43,7 @@ func extreme(of func(ops ...Op)) func(w width, x VecVirtual, y Op) {
 	}
 }
 
-// saturating generates code that rounds x, adds y, and converts the sum to a word from lo to hi, and NaN to 0.
+// saturating generates code that rounds x, adds y, and converts the sum to an integer from lo to hi. NaN becomes 0.
 func saturating(lo, hi float32) func(w width, x VecVirtual, y Op) {
 	return func(w width, x VecVirtual, y Op) {
 		w.round(x, x)

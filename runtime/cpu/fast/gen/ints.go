@@ -29,8 +29,8 @@ var quadsOfBytes = group{"quads", "4 8-bit integers, signed ones of a and unsign
 // intColumns is the number of vectors of columns that a function computes.
 const intColumns = 2
 
-// integers generates the functions of matmuls and convolutions of 8-bit integers. There is one for each number of rows
-// whose sums fit in registers.
+// integers generates the assembly functions of matmuls and convolutions of 8-bit integers. There is one for each number
+// of rows whose sums fit in registers.
 func integers() {
 	for _, rows := range []int{4, 2, 1} {
 		avx2.ints(rows, pairsOfWords)
@@ -62,7 +62,7 @@ func integers() {
 	}
 }
 
-// mergeQuads generates the function that makes groups of bytes from 4 lists of integers.
+// mergeQuads generates the assembly function that packs elements of 4 lists of 32-bit integers into groups of 4 bytes.
 func mergeQuads() {
 	TEXT("mergeQuads", NOSPLIT, "func(dst *byte, a, b, c, d *int32, shift int32, n int)")
 	Doc("mergeQuads sets n groups of 4 bytes, a multiple of 8, to elements of a, b, c and d, plus shift.")
@@ -91,7 +91,7 @@ func mergeQuads() {
 	})
 }
 
-// mergeBytes generates the function that makes groups of bytes from 4 lists of bytes.
+// mergeBytes generates the assembly function that interleaves 4 lists of bytes into groups of 4 bytes.
 func mergeBytes() {
 	TEXT("mergeBytes", NOSPLIT, "func(dst, a, b, c, d *byte, shift int32, n int)")
 	Doc("mergeBytes sets n groups of 4 bytes, a multiple of 8, to elements of a, b, c and d, plus shift.")
@@ -123,7 +123,8 @@ func mergeBytes() {
 	RET()
 }
 
-// mergePairs generates the function that makes groups of two 16-bit integers from 2 lists.
+// mergePairs generates the assembly function that packs elements of 2 lists of integers into groups of two 16-bit
+// integers.
 func mergePairs() {
 	TEXT("mergePairs", NOSPLIT, "func(dst *byte, a, b *int32, n int)")
 	Doc("mergePairs sets n groups of 2 words of 16 bits, a multiple of 8, to elements of a and b.")
@@ -138,7 +139,7 @@ func mergePairs() {
 	})
 }
 
-// merge generates the loop of the functions that make groups. body generates code for 8 groups.
+// merge generates the loop of the functions that make groups from lists. body generates code that sets sum to 8 groups.
 func merge(body func(at Register, sum VecVirtual)) {
 	dst, n, at, sum := Load(Param("dst"), GP64()), Load(Param("n"), GP64()), GP64(), YMM()
 	XORQ(at, at)
@@ -152,7 +153,7 @@ func merge(body func(at Register, sum VecVirtual)) {
 	RET()
 }
 
-// shiftedBytes generates the function that converts words to bytes.
+// shiftedBytes generates the assembly function that converts 32-bit integers to bytes and returns their sum.
 func shiftedBytes() {
 	TEXT("shiftedBytes", NOSPLIT, "func(dst *byte, src *int32, shift int32, n int) (sum int32)")
 	Doc("shiftedBytes sets n bytes, a multiple of 8, to the low bits of words plus shift. It returns the sum of these words.")
@@ -168,12 +169,13 @@ func shiftedBytes() {
 	VPADDD(x, sum, sum)
 	VPAND(low, x, x)
 	VPACKUSDW(x, x, x)
-	VPERMQ(Imm(0x08), x, x)
+	VPERMQ(Imm(0x08), x, x) // both halves' words side by side
 	VPACKUSWB(x.AsX(), x.AsX(), x.AsX())
 	VMOVQ(x.AsX(), Mem{Base: dst, Index: at, Scale: 1})
 	ADDQ(Imm(8), at)
 	CMPQ(at, n)
 	JL(LabelRef("next"))
+	// Add the 8 lanes of sum.
 	VEXTRACTI128(Imm(1), sum, x.AsX())
 	VPADDD(x.AsX(), sum.AsX(), sum.AsX())
 	VPHADDD(sum.AsX(), sum.AsX(), sum.AsX())
@@ -185,7 +187,7 @@ func shiftedBytes() {
 	RET()
 }
 
-// scaledRows generates the function that converts rows of integers to floats.
+// scaledRows generates the assembly function that converts rows of integers to floats and multiplies them by a factor.
 func scaledRows() {
 	TEXT("scaledRows", NOSPLIT, "func(dst *float32, to int, src *int32, from, n, rows int, factor float32)")
 	Doc("scaledRows sets rows of n floats to integers times a factor. They are `from` elements apart in src, and `to` in dst.")
@@ -197,7 +199,7 @@ func scaledRows() {
 	VBROADCASTSS(of.Addr, factor)
 	rest := GP64()
 	MOVQ(n, rest)
-	ANDQ(Imm(7), rest)
+	ANDQ(Imm(7), rest) // the elements after the last whole vector
 	mask := avx2.maskOf(rest)
 	at, left, y := GP64(), GP64(), YMM()
 	Label("row")
@@ -276,6 +278,7 @@ func (w width) ints(rows int, g group) {
 		}
 		LEAQ(Mem{Base: out, Index: apart, Scale: 4}, out)
 	}
+	// These two are counted in the memory of the arguments, to spare registers.
 	first, left := NewParamAddr("out", 0), NewParamAddr("panels", 64)
 	ADDQ(U32(w.size*intColumns), first)
 	ADDQ(U32(w.size*intColumns), b)

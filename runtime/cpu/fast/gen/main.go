@@ -139,7 +139,8 @@ func (w width) zeros(n int) []VecVirtual {
 // first returns a function that loads the first n elements of a vector, see partial.
 func (w width) first(n Register) func(from Mem, to VecVirtual) { return w.partial(n).load }
 
-// maskOf returns a vector with ones in the first n elements, and zeros in the others. The width is 32 bytes.
+// maskOf generates code that returns a vector of 32 bytes with ones in the first n elements, and zeros in the others.
+// It loads the vector from a table of ones and zeros, at an offset.
 func (w width) maskOf(n Register) VecVirtual {
 	if masks.Symbol.Name == "" {
 		masks = GLOBL("masks", RODATA|NOPTR)
@@ -321,8 +322,8 @@ func pointers(rows int, base, stride string, size uint8) []Register {
 	return list
 }
 
-// weigh generates the function that computes a weighted sum of rows, for columns of the given number of vectors. It
-// adds the rows in order.
+// weigh generates the assembly function that computes a weighted sum of rows, for columns of the given number of
+// vectors. It adds the rows in order.
 func (w width) weigh(vectors int) {
 	name := fmt.Sprintf("weigh%d%s", vectors, w.suffix)
 	TEXT(name, NOSPLIT, "func(out, weights, rows *float32, ld, n int)")
@@ -352,7 +353,7 @@ func (w width) weigh(vectors int) {
 	RET()
 }
 
-// widen generates the function that converts floats to float32.
+// widen generates the assembly function that converts floats of format f to float32.
 func (w width) widen(f format) {
 	name := "widen" + f.name + w.suffix
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *float32, src %s, n int)", f.typ))
@@ -390,8 +391,8 @@ func word(y VecVirtual, bits uint32) VecVirtual {
 	return y
 }
 
-// keepConstants generates code that loads constants before a loop, if there are enough registers. After a call of the
-// returned function, the registers may have other content.
+// keepConstants generates code that loads constants into registers before a loop, if there are enough registers. The
+// caller calls end after the loop: later code may use the registers otherwise.
 func (w width) keepConstants(list ...float32) (end func()) {
 	if w.size == 64 {
 		kept := map[uint32]VecVirtual{}
@@ -444,7 +445,9 @@ func (w width) primitive(name, what string, args int, body func(x, y, z VecVirtu
 	w.primitiveOf(4, name+"Vectors", what, args, body, constants...)
 }
 
-// primitiveOf generates the function of a primitive of elements with 4 or 8 bytes.
+// primitiveOf generates the assembly function of a primitive, which sets out[i] to a function of x[i], y[i] and z[i].
+// size is the bytes of an element, 4 or 8, and args the number of arguments that it reads. body replaces x by the
+// result.
 func (w width) primitiveOf(size int, name, what string, args int, body func(x, y, z VecVirtual),
 	constants ...float32) {
 	name += w.suffix

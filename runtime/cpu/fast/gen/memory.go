@@ -146,7 +146,7 @@ func halvesInTurns() Mem {
 	return m
 }
 
-// lowBytes returns the shuffle that moves the low bytes of a half vector's words to its start.
+// lowBytes returns the mask of the shuffle that moves the low bytes of 4 words to the start of each half of a vector.
 func lowBytes() Mem {
 	if lowBytesMask.Symbol.Name != "" {
 		return lowBytesMask
@@ -155,7 +155,7 @@ func lowBytes() Mem {
 	lowBytesMask = m
 	for half := range 2 {
 		for i := range 16 {
-			b := uint8(0x80)
+			b := uint8(0x80) // zero
 			if i < 4 {
 				b = uint8(4 * i)
 			}
@@ -167,8 +167,8 @@ func lowBytes() Mem {
 
 var lowBytesMask Mem
 
-// convert generates a function that converts n elements, a multiple of 8. body converts 8, and many converts 32. to and
-// from are the sizes of an element.
+// convert generates an assembly function that converts n elements, a multiple of 8. body generates code that converts
+// 8, and many, if given, 32. to and from are the sizes of an element in bytes.
 func convert(name, what, dstType, srcType string, to, from int, body func(from, to Mem), many ...func(from, to Mem)) {
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *%s, src *%s, n int)", dstType, srcType))
 	Doc(fmt.Sprintf("%s sets dst to %s; n is a multiple of 8.", name, what))

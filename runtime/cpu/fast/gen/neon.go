@@ -153,7 +153,7 @@ func (a *arm64) dots(rows, cols int, f format) {
 	a.op("RET")
 }
 
-// weigh writes the function of width.weigh for arm64.
+// weigh writes the arm64 function that computes a weighted sum of rows, for columns of the given number of vectors.
 func (a *arm64) weigh(vectors int) {
 	a.text(fmt.Sprintf("weigh%d", vectors), fmt.Sprintf("sets %d elements of out to the weighted sums over n rows.\n"+
 		"// The rows are ld elements apart.", 4*vectors), "out *float32", "weights *float32", "rows *float32", "ld int",
@@ -182,7 +182,7 @@ func (a *arm64) weigh(vectors int) {
 	a.op("RET")
 }
 
-// widenAll writes the function of width.widen for arm64.
+// widenAll writes the arm64 function that converts floats of format f to float32.
 func (a *arm64) widenAll(f format) {
 	a.text("widen"+f.name, "widens n floats of src, a multiple of 4, into dst.", "dst *float32", "src *byte", "n int")
 	a.param(0, "dst", 0)
@@ -236,7 +236,7 @@ func (f armBlocks) block(a *arm64, r, d int) {
 	}
 }
 
-// decode writes the function of width.decode for arm64.
+// decode writes the arm64 function that decodes blocks of format f to floats.
 func (f armBlocks) decode(a *arm64) {
 	a.text("decode"+f.name, "decodes n blocks of src into dst.", "dst *float32", "src *byte", "n int")
 	a.param(0, "dst", 0)
@@ -287,7 +287,8 @@ func (f armBlocks) dots(a *arm64) {
 	a.op("RET")
 }
 
-// byteDots writes the function of byteDots for arm64. It needs the instructions for dot products of bytes.
+// byteDots writes the arm64 function that computes dot products of bytes with 4 rows of blocks. It needs the
+// instructions for dot products of bytes.
 func (f armBlocks) byteDots(a *arm64) {
 	a.text("byteDots"+f.name, "sets out to the dot products of a with 4 rows of b, n blocks each, which are ldb bytes\n"+
 		"// apart. Every 32 elements of a share an element of scales; sums is ignored.", "out *float32", "a *int8",

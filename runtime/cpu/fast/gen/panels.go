@@ -107,6 +107,8 @@ func (c columns) next(bytes int) {
 	}
 }
 
+// words generates code that loads 4 words of each of 16 columns, from byte disp of a column on, and transposes them:
+// word i of all columns is vector i.
 func (c columns) words(disp int) [4]VecVirtual {
 	var v, t [4]VecVirtual
 	for i := range v {
@@ -143,13 +145,13 @@ func (c columns) halves(disp int) VecVirtual {
 	return halves
 }
 
-// bits32 generates code that extracts n bits of each word, from the given bit on.
+// bits32 generates code that returns n bits of each word, from bit number `from` on, as the low bits of a vector.
 func bits32(word VecVirtual, from, n int) VecVirtual {
 	y := ZMM()
 	switch {
 	case from == 0:
 		VPANDD(wideWord(1<<n-1), word, y)
-	case from+n == 32:
+	case from+n == 32: // the shift leaves no other bits
 		VPSRLD(Imm(uint64(from)), word, y)
 	default:
 		VPSRLD(Imm(uint64(from)), word, y)
@@ -291,7 +293,7 @@ func (f panelFormat) recordOf(i int) int {
 	return recordHalves + 4*i
 }
 
-// panels generates the functions.
+// panels generates the assembly functions of matmuls that unpack blocks into panels.
 func panels() {
 	for _, f := range panelFormats {
 		f.interleave()
@@ -415,7 +417,8 @@ func (f panelFormat) partBytes() int {
 	return n
 }
 
-// pack generates the function that makes a panel. The levels of a panel are bytes minus 128.
+// pack generates the assembly function that makes a panel of interleaved blocks. The levels of a panel are bytes minus
+// 128.
 func (f panelFormat) pack() {
 	name := "blocksPack" + f.name + avx512.suffix
 	TEXT(name, NOSPLIT, "func(panel, b *byte, n int)")
@@ -451,7 +454,7 @@ func (f panelFormat) pack() {
 	RET()
 }
 
-// tile generates the function that multiplies several rows by a panel.
+// tile generates the assembly function that multiplies several rows of bytes by a panel.
 func (f panelFormat) tile(rows int) {
 	name := fmt.Sprintf("panel%s%d%s", f.name, rows, avx512.suffix)
 	TEXT(name, NOSPLIT, "func(out *float32, ldo int, a *int8, lda int, records *float32, ldr int, panel *byte, n int)")
@@ -511,8 +514,8 @@ func (f panelFormat) tile(rows int) {
 	RET()
 }
 
-// fourths generates code that computes pointers to every fourth row. It also returns the distance of rows in bytes, and
-// three times that.
+// fourths generates code that computes pointers to every fourth row of a matrix, and returns them with the distance of
+// rows in bytes, once and three times. With these, one instruction can address any of the four rows after a pointer.
 func fourths(rows int, base, stride string, size int) (first []Register, apart [2]Register) {
 	first = []Register{Load(Param(base), GP64())}
 	if rows == 1 {

@@ -17,8 +17,9 @@ type rowFold struct {
 	lists []Register
 }
 
-// rowFolds generates the functions of ops that fold rows of float32, see rowFolds in package fast. A function exists for
-// each number of lists by which results are multiplied, and that are then added.
+// rowFolds generates the assembly functions of ops such as softmax, which compute rows of float32 from folds of the
+// row; see rowFolds in package fast. A function exists for each number of lists by which results are multiplied, and
+// that are then added.
 func (w width) rowFolds() {
 	for _, f := range []rowFoldOf{
 		{"softmax", "e^(x-max)/sum(e^(x-max))", 0, expConstants,
@@ -45,7 +46,7 @@ type rowFoldOf struct {
 	row        func(f *rowFold) (check VecVirtual)
 }
 
-// rowFold generates a function with a number of lists.
+// rowFold generates one of these functions, with the given number of lists.
 func (w width) rowFold(of rowFoldOf, lists int) {
 	name := of.name + []string{"Rows", "ListRows", "ListsRows"}[lists] + w.suffix
 	TEXT(name, NOSPLIT, "func(out, x, w, v *float32, checks *float64, eps float64, rows, n int)")
@@ -83,7 +84,7 @@ func (f *rowFold) load(p *partial) VecVirtual {
 	return y
 }
 
-// store generates code that stores results, after the lists.
+// store generates code that stores results y, multiplied by the first list and added to the second.
 func (f *rowFold) store(p *partial, y VecVirtual) {
 	for i, list := range f.lists {
 		z := f.vector()
@@ -197,7 +198,8 @@ func (f *rowFold) softmax(logarithm bool) VecVirtual {
 	return sum
 }
 
-// rootMeanSquare generates the code for a row of rms_norm, or of l2_normalize.
+// rootMeanSquare generates the code for a row of rms_norm or, if l2 is true, of l2_normalize. It returns a check, which
+// is finite if the row's values are.
 func (f *rowFold) rootMeanSquare(l2 bool) VecVirtual {
 	acc := [2]VecVirtual{f.zero(), f.zero()}
 	f.pass("squares", func(p *partial) {
@@ -228,7 +230,7 @@ func (f *rowFold) rootMeanSquare(l2 bool) VecVirtual {
 	return scalar(addOf, sum, root)
 }
 
-// doubles generates code that returns elements of the row as float64 numbers.
+// doubles generates code that returns a vector's elements of the row as two vectors of float64 numbers.
 func (f *rowFold) doubles(p *partial) (to [2]VecVirtual) {
 	halves := [2]Op{Mem{Base: f.x, Index: f.at, Scale: 4}, Mem{Base: f.x, Index: f.at, Scale: 4, Disp: f.size / 2}}
 	if p.mask != nil {

@@ -151,6 +151,7 @@ func (w width) newNarrowSums() *narrowSums {
 // add generates code that adds y, the part p of a row from element at on. It changes y outside of the part.
 func (s *narrowSums) add(p *partial, at Register, y VecVirtual) {
 	if p.clear(y); p.mask == nil {
+		// Every 8 vectors, but not at the first, the sums go to float64.
 		const few = 8
 		TESTQ(U32(few*s.lanes()-1), at)
 		JNZ(LabelRef("sum"))
@@ -178,7 +179,7 @@ func (s *narrowSums) finish() [2]VecVirtual {
 	return s.acc
 }
 
-// addLanes generates code that adds the lanes of acc to the float64 number at m. It changes acc.
+// addLanes generates code that adds the sum of the lanes of acc to the float64 number at m. It changes acc.
 func (w width) addLanes(acc VecVirtual, m Mem) {
 	if w.size == 64 {
 		high := YMM()
@@ -194,7 +195,8 @@ func (w width) addLanes(acc VecVirtual, m Mem) {
 	VMOVSD(acc.AsX(), m)
 }
 
-// moments generates the function that sums the differences from each row's first element, and their squares.
+// moments generates the assembly function that sums, for each row, the differences from its first element and their
+// squares.
 func (w width) moments() {
 	TEXT("moments"+w.suffix, NOSPLIT, "func(sums, squares, firsts *float64, x, ahead *float32, rows, n int, begin bool)")
 	Doc(fmt.Sprintf("moments%s adds the elements of each row, less the row's element of firsts, to its element of sums, and",
@@ -289,9 +291,10 @@ func (w width) rowLoop() *rowLoop {
 	return r
 }
 
-// each generates the loop: code before the elements of each row, for a vector of elements, and after them.
+// each generates a whole function: a loop over rows with code before a row's elements, for each vector of elements, and
+// after them.
 func (r *rowLoop) each(before func(), vector func(p *partial), after func()) {
-	r.some = r.partial(r.rest)
+	r.some = r.partial(r.rest) // the last vector of a row
 	Label("row")
 	TESTQ(r.rows, r.rows)
 	JZ(LabelRef("stop"))
@@ -306,7 +309,8 @@ func (r *rowLoop) each(before func(), vector func(p *partial), after func()) {
 	RET()
 }
 
-// pass generates a loop over the vectors of a row.
+// pass generates a loop over the vectors of a row. The labels of the loop begin with name. The last vector may be a
+// part.
 func (r *rowLoop) pass(name string, vector func(p *partial)) {
 	XORQ(r.at, r.at)
 	TESTQ(r.whole, r.whole)

@@ -10,8 +10,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// exchange generates code that sets a to the lesser and b to the greater of two vectors of signed 64-bit integers.
-// AVX-512 has instructions for that.
+// exchange generates code that sets a to the lesser and b to the greater of two vectors of signed 64-bit integers,
+// element by element. AVX-512 has instructions for that.
 func (w width) exchange(a, b VecVirtual) {
 	less := YMM()
 	if w.size == 64 {
@@ -63,7 +63,8 @@ func (w width) sortLongs() {
 	RET()
 }
 
-// sortSquares generates code that sorts each four integers. It sorts the columns of squares, and transposes them.
+// sortSquares generates code that sorts each four integers of a list. It loads 16 as a square, sorts the columns, and
+// transposes the square.
 func (w width) sortSquares(x, end Register) {
 	at := GP64()
 	MOVQ(x, at)
@@ -73,6 +74,7 @@ func (w width) sortSquares(x, end Register) {
 		v[i], t[i] = YMM(), YMM()
 		VMOVDQU(Mem{Base: at, Disp: 32 * i}, v[i])
 	}
+	// A sorting network for four elements.
 	for _, p := range [][2]int{{0, 1}, {2, 3}, {0, 2}, {1, 3}, {1, 2}} {
 		w.exchange(v[p[0]], v[p[1]])
 	}

@@ -94,8 +94,8 @@ func zeros(x VecVirtual) VecVirtual {
 	return is
 }
 
-// quotient generates code that returns the quotients of words, rounded to 0. float64 has enough bits for them. They are
-// 1<<31 if y is 0.
+// quotient generates code that returns the quotients of 32-bit integers, rounded toward 0. It divides in float64, which
+// has enough bits. A quotient by 0 is 1<<31.
 func quotient(x, y VecVirtual) VecVirtual {
 	q := YMM()
 	var halves [2]VecVirtual
