@@ -26,8 +26,8 @@ type scanner struct {
 	pos  int   // in text
 }
 
-// parseHeader reads {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } with its keys in any order. base is the
-// position of text in the file.
+// parseHeader parses a header such as {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, a literal of Python
+// with its keys in any order. base is the position of text in the file.
 func parseHeader(src filefmt.Source, text []byte, base int64) (*header, error) {
 	s := &scanner{src: src, text: text, base: base}
 	h := new(header)
@@ -54,7 +54,7 @@ func parseHeader(src filefmt.Source, text []byte, base int64) (*header, error) {
 	return h, nil
 }
 
-// member reads a key and its value.
+// member parses a key and its value into h. seen has the keys before.
 func (s *scanner) member(h *header, seen map[string]bool) error {
 	key, err := s.str()
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *scanner) expect(b byte) error {
 	return nil
 }
 
-// str reads a quoted string without escapes.
+// str parses a quoted string without escapes.
 func (s *scanner) str() (string, error) {
 	quote := s.peek()
 	if quote != '\'' && quote != '"' {

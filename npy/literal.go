@@ -116,7 +116,7 @@ func (p *literal) array(depth int) error {
 	return nil
 }
 
-// scalar reads one element.
+// scalar parses one element of the array, up to the next space, bracket or comma.
 func (p *literal) scalar() error {
 	start := p.pos
 	end := start

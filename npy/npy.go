@@ -48,8 +48,8 @@ func Descr(t ir.DType) (descr string, ok bool) {
 	return "", false
 }
 
-// Held returns the tensor in the narrowest dtype that NumPy has and that holds all values of the tensor's: i8 or u8 for
-// integers of less than 8 bits, and f32 for floats. A tensor of a dtype that NumPy has is returned as it is.
+// Held returns a tensor as .npy files can hold it: the same tensor if NumPy has its dtype, and otherwise its values as
+// f32 or, for integers of less than 8 bits, as i8 or u8.
 func Held(d *ir.Data) (*ir.Data, error) {
 	if _, ok := Descr(d.DType); ok || d.DType.IsBlock() {
 		return d, nil
@@ -68,7 +68,7 @@ func Held(d *ir.Data) (*ir.Data, error) {
 	return ir.FromInts(map[ir.Kind]ir.DType{ir.KindInt: ir.I8, ir.KindUint: ir.U8}[d.DType.Kind()], list, d.Dims...)
 }
 
-// As returns an array as a tensor of dtype t that NumPy lacks: floats rounded to a float dtype, or integers in the
+// As returns an array as a tensor of dtype t, which NumPy may lack: floats rounded to a float dtype, or integers in the
 // range of an integer dtype. Otherwise it returns an error.
 func As(d *ir.Data, t ir.DType) (*ir.Data, error) {
 	switch {
@@ -96,7 +96,7 @@ func As(d *ir.Data, t ir.DType) (*ir.Data, error) {
 	return nil, fmt.Errorf("the array is of %s, which does not become %s", d.DType, t)
 }
 
-// ReadFile reads the array at path. Fortran order is turned into C order.
+// ReadFile reads the .npy file at path. An array in Fortran order is turned into C order.
 func ReadFile(path string) (*ir.Data, error) {
 	m, err := mmap.Open(path)
 	if err != nil {
@@ -116,7 +116,7 @@ func Read(content []byte) (*ir.Data, error) {
 	return read(filefmt.Source{Format: "npy"}, content)
 }
 
-// read reads the contents of an .npy file.
+// read parses the content of an .npy file.
 func read(src filefmt.Source, content []byte) (*ir.Data, error) {
 	text, start, err := findHeader(src, content)
 	if err != nil {
@@ -151,12 +151,13 @@ func read(src filefmt.Source, content []byte) (*ir.Data, error) {
 	return d, nil
 }
 
-// findHeader returns the header's text and where the elements start.
+// findHeader returns the text of an .npy file's header, and the position where the elements start.
 func findHeader(src filefmt.Source, content []byte) (text []byte, start int64, err error) {
 	if len(content) < preambleBytes || string(content[:len(magic)]) != magic {
 		return nil, 0, src.Errorf(0, "the file does not begin with the magic %q and a version", magic)
 	}
 	rest := content[preambleBytes:]
+	// The size of the field for the header's length, which depends on the version.
 	lengthBytes := 4
 	switch major := content[len(magic)]; major {
 	case 1:
@@ -240,7 +241,7 @@ func WriteFile(path string, d *ir.Data) error {
 	return filefmt.Source{Format: "npy", Path: path}.WriteFile(func(w io.Writer) error { return Write(w, d) })
 }
 
-// Write writes the array in version 1 of the format, which every reader supports.
+// Write writes an array as .npy, in version 1 of the format, which every reader supports.
 func Write(w io.Writer, d *ir.Data) error {
 	if err := d.Check(); err != nil {
 		return err

@@ -23,8 +23,8 @@ const (
 	settingKey = "vkc.setting." // prefix of a setting's name
 )
 
-// Save writes the states of a program, the losses so far and Options.Settings to a file. The file appears complete or
-// not at all. Other programs find the states under their names.
+// Save writes the states of a program, the losses so far and settings to a safetensors file, a checkpoint that Restore
+// reads. The file appears complete or not at all. Other programs find the states under their names.
 func Save(exe *vkc.Executable, path string, losses []float64, settings map[string]string) error {
 	var tensors []safetensors.Named
 	for _, port := range exe.States() {
@@ -123,7 +123,7 @@ func WriteSVG(w io.Writer, title string, curves ...Curve) error {
 		}
 		smooth, mean := chart.Line{Name: curve.Name + ", running mean", X: line.X}, curve.Losses[0]
 		for _, x := range curve.Losses {
-			mean += (x - mean) / 25
+			mean += (x - mean) / 25 // an exponential mean of about the last 25 steps
 			smooth.Y = append(smooth.Y, mean)
 		}
 		c.Lines = append(c.Lines, smooth)

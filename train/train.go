@@ -112,7 +112,7 @@ func Run(ctx context.Context, exe *vkc.Executable, batches Batches, opt Options)
 	return t.report, err
 }
 
-// resume loads the checkpoint, if there is one.
+// resume loads the states and losses of the checkpoint, if the file exists.
 func (t *trainer) resume() error {
 	if t.opt.Checkpoint == "" {
 		return nil
@@ -153,7 +153,8 @@ func (b batch) close() {
 	}
 }
 
-// fetch copies batches to the device until ctx ends, one batch ahead of the steps.
+// fetch copies batches to the device until ctx ends, and sends them to channel `to`. The channel has room for one batch
+// ahead of the steps. An error is the last batch.
 func (t *trainer) fetch(ctx context.Context, batches Batches, to chan<- batch) {
 	defer close(to)
 	for in, err := range batches(len(t.report.Losses)) {
@@ -238,7 +239,8 @@ func (t *trainer) step(ctx context.Context, b batch) (*vkc.Result, error) {
 	return t.exe.Run(context.WithoutCancel(ctx), nil, vkc.RunOptions{Inputs: b.inputs, Keep: keep})
 }
 
-// read waits for a step and records its loss. It does nothing if res is nil.
+// read waits for a step to finish and records its loss. It returns ErrDiverged if the loss is not finite. It does
+// nothing if res is nil, as before the first step.
 func (t *trainer) read(res *vkc.Result) error {
 	if res == nil {
 		return nil
@@ -281,7 +283,7 @@ func scalar(d *runtime.DeviceTensor) (float64, error) {
 	return list[0], nil
 }
 
-// reportProgress reports the last step to Options.Progress.
+// reportProgress calls Options.Progress with the last step, its loss, and the speed since the start.
 func (t *trainer) reportProgress(loss float64) {
 	if t.opt.Progress == nil {
 		return
