@@ -213,7 +213,7 @@ func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Execut
 	return exe, nil
 }
 
-// errSharedElsewhere is the error of loading a program on device d if LoadOptions.Share is on another device.
+// errSharedElsewhere returns the error of loading a program on device d if LoadOptions.Share is on another device.
 func errSharedElsewhere(d *identity, share *Executable) error {
 	return fmt.Errorf("on %s: the executable to share with is on %s", d.caps.Name, share.Device())
 }

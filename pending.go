@@ -167,7 +167,7 @@ func (s *runQueue) close() {
 	s.all.Wait()
 }
 
-// Start is an asynchronous Run: it returns as soon as the run is queued, and [Pending.Wait] returns its result or
+// Start returns an asynchronous Run: it returns as soon as the run is queued, and [Pending.Wait] returns its result or
 // error. Each run has its own inputs and outputs, and several may be on the device at once. They begin in the order of
 // Start, so that states pass from one to the next; a run with a higher [RunOptions].Priority begins before queued ones.
 // The caller must not change in and opt before the run is done. If 16 runs of the executable are not done, Start waits

@@ -77,7 +77,7 @@ func withDeviceHint(err error) error {
 		"the CPU runs what a device cannot (--device auto)", err)
 }
 
-// errOtherDevices is the error of loading a program that was compiled for other devices.
+// errOtherDevices returns the error of loading a program that was compiled for other devices.
 func (s *combined) errOtherDevices() error {
 	return fmt.Errorf("on %s: the program was compiled for other devices: compile the graph for these", s.caps.Name)
 }

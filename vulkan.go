@@ -106,7 +106,7 @@ func (d *vulkan) withoutCopies(ctx context.Context, p *Program, opt LoadOptions,
 	return plain, err == nil && preparedBytes(plain) < preparedBytes(p)
 }
 
-// preparedBytes is the size of the values that a program computes at load.
+// preparedBytes returns the size of the values that a program computes at load.
 func preparedBytes(p *Program) (n int64) {
 	for _, b := range p.Contents.Program.Buffers {
 		if b.Kind == kernel.BufPrepared {

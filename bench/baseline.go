@@ -193,7 +193,7 @@ func (p Point) micros(r *Result) float64 {
 	return 0
 }
 
-// String is the figure with its unit.
+// String returns the point's figure with its unit.
 func (p Point) String() string {
 	switch {
 	case p.Micros > 0:

@@ -168,7 +168,7 @@ func copyKernel(caps device.Caps) probe {
 		work: 2 * float64(bytes)}
 }
 
-// probeGroups is the number of workgroups of 256 invocations that keep every core of a device busy.
+// probeGroups returns the number of workgroups of 256 invocations that keep every core of a device busy.
 func probeGroups(caps device.Caps) uint32 {
 	if caps.Type == device.DeviceCPU {
 		return 64

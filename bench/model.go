@@ -62,7 +62,7 @@ func (t *textTest) String() string {
 	return name
 }
 
-// most is the maximum number of tokens in a run of the test.
+// most returns the maximum number of tokens in a run of the test.
 func (t *textTest) most() int {
 	if t.prompt {
 		return min(t.model.most(), t.tokens)
@@ -291,7 +291,7 @@ func (t *textTest) speed(ctx context.Context, pace time.Duration) (mean, deviati
 	return mean, deviation, nil
 }
 
-// most is the number of prompt tokens processed at a time.
+// most returns the number of prompt tokens processed at a time.
 func (m *Model) most() int { return min(m.Batches[len(m.Batches)-1], m.context) }
 
 // prefill processes n random tokens after a text of length `after`, at most m.most() in a run.

@@ -54,7 +54,8 @@ func llamaCases(scale Scale) []Case {
 	return append(list, c)
 }
 
-// stepCase is a decode step: the logits after the token at position length, with an f16 KV cache of the tokens before.
+// stepCase returns a case of a decode step: the logits after the token at position length, with an f16 KV cache of the
+// tokens before.
 func stepCase(cfg llm.Config, t ir.DType, allow string, length, context int) Case {
 	c := Case{
 		Name: fmt.Sprintf("step/%s_%s/%d", cfg.Name, t, length), Sizes: Sizes{}, Fills: modelFills(cfg), Allow: allow,
@@ -91,7 +92,7 @@ func batchCase(cfg llm.Config, t ir.DType, allow string, texts, length, context 
 	}
 }
 
-// promptCase is a forward pass over a text of that many tokens with block weights.
+// promptCase returns a case of a forward pass over a text of that many tokens with block weights.
 func promptCase(cfg llm.Config, t ir.DType, allow string, tokens int) Case {
 	c := forwardCase(cfg, t, tokens)
 	c.Name, c.Fills, c.Allow = c.Name+"/"+allow, modelFills(cfg), allow

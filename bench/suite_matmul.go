@@ -71,7 +71,7 @@ func denseCase(t ir.DType, m, n, k int) Case {
 	}
 }
 
-// bytesCase is a matmul of i8 with i32 results.
+// bytesCase returns a case of a matmul of i8 with i32 results.
 func bytesCase(m, n, k int) Case {
 	c := denseCase(ir.I8, m, n, k)
 	c.Precision, c.Fills = MatrixI8, map[string]Fill{"x": anyByte, "w": anyByte}
@@ -105,7 +105,7 @@ func plainCase(t ir.DType, m, n, k int) Case {
 	return c
 }
 
-// halfSumsCase is a matmul of f16 that allows f16 accumulation.
+// halfSumsCase returns a case of a matmul of f16 that allows f16 accumulation.
 func halfSumsCase(m, n, k int) Case {
 	c := denseCase(ir.F16, m, n, k)
 	c.Name = name("matmul", ir.F16, sizesText(m, n, k), "half_sums")
@@ -144,7 +144,8 @@ func quantCase(t ir.DType, m, n, k int, p frontend.Precision) Case {
 	return c
 }
 
-// fusedMatMulCase is a matmul with bias, GELU and residual, which the compiler should fuse as its epilogue.
+// fusedMatMulCase returns a case of a matmul with bias, GELU and residual, which the compiler should fuse as its
+// epilogue.
 func fusedMatMulCase(m, n, k int) Case {
 	c := denseCase(ir.F16, m, n, k)
 	c.Name = name("matmul", "f16_bias_gelu_residual", sizesText(m, n, k))
@@ -180,7 +181,7 @@ func matvecCases(scale Scale) []Case {
 	return list
 }
 
-// bytesRowCase is a few rows of i8 times i8 weights.
+// bytesRowCase returns a case of a few rows of i8 times i8 weights [n,k].
 func bytesRowCase(rows, n, k int) Case {
 	c := bytesCase(rows, n, k)
 	c.Name = fmt.Sprintf("matvec/i8/%dx%d/n%d", n, k, rows)

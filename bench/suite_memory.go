@@ -154,7 +154,7 @@ func ropeCase(heads, tokens, dim int) Case {
 	}
 }
 
-// grid is a case with the function f of one matrix x[m,n]. out has the axis labels of the result, if it is sampled.
+// grid returns a case of a function f of one matrix x[m,n]. out has the axis labels of the result, if it is sampled.
 func grid(what string, t ir.DType, m, n int, out string, f func(frontend.Tensor) frontend.Tensor) Case {
 	c := Case{
 		Name: fmt.Sprintf("%s/%s/%dx%d", what, t, m, n), Sizes: Sizes{"m": m, "n": n},

@@ -35,7 +35,7 @@ func dependentCase(n int) Case {
 	}
 }
 
-// independentCase is a number of tiny kernels that do not depend on each other.
+// independentCase returns a case of a number of tiny kernels that do not depend on each other.
 func independentCase(n int) Case {
 	return Case{
 		Name: name("launch", "independent", n), Sizes: Sizes{}, Precision: NoFlops, Cached: true, Launches: n,
@@ -47,7 +47,7 @@ func independentCase(n int) Case {
 	}
 }
 
-// gollama is the shape of the model in examples/gollama: 7.3 M parameters.
+// gollama returns the shape of the model in examples/gollama: 7.3 M parameters.
 func gollama(t ir.DType) llm.Config {
 	return llamaConfig("gollama", t,
 		llm.Config{Layers: 8, Width: 256, Heads: 4, KVHeads: 2, HeadDim: 64, FeedForward: 768, Vocab: 4096})
@@ -79,7 +79,7 @@ func llamaConfig(name string, t ir.DType, c llm.Config) llm.Config {
 	return c
 }
 
-// forwardCase is a forward pass over a text of that many tokens, for the logits of the next token.
+// forwardCase returns a case of a forward pass over a text of that many tokens, for the logits of the next token.
 func forwardCase(cfg llm.Config, t ir.DType, tokens int) Case {
 	params := 0.0
 	for _, t := range cfg.Types {

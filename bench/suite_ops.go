@@ -37,7 +37,7 @@ func opsCases(scale Scale) []Case {
 	return list
 }
 
-// rowsOf is a case of an op along the rows of a matrix.
+// rowsOf returns a case of an op f along the rows of a matrix [m,n].
 func rowsOf(what string, m, n int, f func(frontend.Tensor) frontend.Tensor) Case {
 	c := grid(what, ir.F32, m, n, "", f)
 	c.Samples = []Sample{{"m": Some(max(min(m, 1<<16/n), 1))}}

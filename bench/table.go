@@ -19,7 +19,7 @@ const (
 	TextHead  = "model\tsize\tparams\tbackend\ttest\tt/s\tdevice t/s\tcheck"
 )
 
-// Head is the head of the columns that Row fills.
+// Head returns the names of the columns that Row fills.
 func (r *Result) Head() string {
 	if r.Text != nil {
 		return TextHead
@@ -27,7 +27,7 @@ func (r *Result) Head() string {
 	return TableHead
 }
 
-// Row is a result as a line of tab-separated columns, for people.
+// Row returns a result as a line of tab-separated columns, for people.
 func (r *Result) Row() string {
 	if r.Text != nil {
 		return r.textRow()

@@ -10,10 +10,10 @@ import "github.com/vkc-go/vkc/ir"
 // matmul.
 func (t Tensor) MatMul(w Tensor) Tensor { return t.binary(ir.OpMatMul, w) }
 
-// MatMulT is the matmul with w given as [..., N, K], the layout of a linear layer's weight in most files, including
-// quantized ones. Rows may be quantized as well: x.Quantize(ir.Q8_0).MatMulT(w) multiplies two quantized tensors, and
-// gives f32. An int8 layer is x.MatMulT(w).Cast(ir.F32).Mul(rows).Mul(columns), where rows [..., M, 1] and columns [N]
-// are the scales of x and w.
+// MatMulT returns the matmul with w given as [..., N, K], the layout of a linear layer's weight in most files,
+// including quantized ones. Rows may be quantized as well: x.Quantize(ir.Q8_0).MatMulT(w) multiplies two quantized
+// tensors, and gives f32. An int8 layer is x.MatMulT(w).Cast(ir.F32).Mul(rows).Mul(columns), where rows [..., M, 1] and
+// columns [N] are the scales of x and w.
 func (t Tensor) MatMulT(w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true))
 }
@@ -43,7 +43,7 @@ func (t Tensor) MatMulTIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true), attr("precision", string(p)))
 }
 
-// MatMulID is the matmul of a mixture of experts: ids select the matrix that multiplies each row. result[t, u] =
+// MatMulID returns the matmul of a mixture of experts: ids select the matrix that multiplies each row. result[t, u] =
 // weights[ids[t, u]] x t[t, u]. t is [T, U, K], or [T, 1, K] to use one row for all U. weights [E, N, K] may be
 // quantized. ids [T, U] are integers, clamped to 0 … E-1.
 func (t Tensor) MatMulID(weights, ids Tensor) Tensor {

@@ -36,5 +36,5 @@ func CustomOps(op ir.Op, args []Tensor, attrs ...ir.Attr) []Tensor {
 	return out
 }
 
-// Attr is an attribute of a custom op.
+// Attr returns an attribute of a custom op.
 func Attr(name string, value any) ir.Attr { return attr(name, value) }

@@ -53,14 +53,15 @@ func (t Tensor) count(axes []int) Tensor {
 // axis returns the axis attribute of the op.
 func (c GradCall) axis() int { return c.Args[0].axis(c.Result.node.Op(), c.Attrs.Int("axis")) }
 
-// extremum is the gradient of reduce_max and reduce_min: elements equal to the result share it.
+// extremum returns the gradient of reduce_max and reduce_min: elements equal to the result share it.
 func extremum(c GradCall) Tensor {
 	x := c.Args[0]
 	is := x.Eq(c.keepFolded(c.Result)).Cast(x.DType())
 	return c.spreadGrad().Mul(is.Div(is.SumKeep(c.foldedAxes()...)))
 }
 
-// prod is the gradient of reduce_prod. For each element it is the product of the other elements, even if some are 0.
+// prod returns the gradient of reduce_prod. For each element it is the product of the other elements, even if some are
+// 0.
 func prod(c GradCall) Tensor {
 	x, axes := c.Args[0].wide(), c.foldedAxes()
 	zero := x.Eq(x.Lit(0))
@@ -162,7 +163,7 @@ func ropeTables(c GradCall) Tensor {
 	return a.Stack(-1, b).Reshape(turned.Shape()).Concat(-1, rest)
 }
 
-// cumSum is the gradient of a running sum: the running sum of the gradient from the other end.
+// cumSum returns the gradient of a running sum: the running sum of the gradient from the other end.
 func cumSum(c GradCall) Tensor {
 	axis, restart, reverse := c.axis(), c.Attrs.Int("restart"), c.Attrs.Bool("reverse")
 	g := c.Grad
@@ -184,10 +185,10 @@ func cumSum(c GradCall) Tensor {
 	return g.Slice(axis, low[axis], c.Grad.Dim(axis).Plus(int64(low[axis])))
 }
 
-// cumProd is the gradient of a running product. For element k it is the product of the elements before k, times s[k].
-// s[k] is a sum over the results from k on, of each result's gradient times the product of the elements between k and
-// that result: s[k] = g[k] + x[k+1]*s[k+1]. cumProd computes it in doubling steps (Hillis and Steele 1986). It does not
-// divide, so elements may be 0.
+// cumProd returns the gradient of a running product. For element k it is the product of the elements before k, times
+// s[k]. s[k] is a sum over the results from k on, of each result's gradient times the product of the elements between k
+// and that result: s[k] = g[k] + x[k+1]*s[k+1]. cumProd computes it in doubling steps (Hillis and Steele 1986). It does
+// not divide, so elements may be 0.
 func cumProd(c GradCall) Tensor {
 	x, g := c.Args[0].wide(), c.Grad.wide()
 	axis, restart := c.axis(), c.Attrs.Int("restart")
@@ -224,8 +225,8 @@ func cumProd(c GradCall) Tensor {
 	return out
 }
 
-// cumExtremum is the gradient of the running maximum or minimum. A result's gradient goes to the last element so far
-// that equals the result.
+// cumExtremum returns the gradient of the running maximum or minimum. A result's gradient goes to the last element so
+// far that equals the result.
 func (c GradCall) cumExtremum() Tensor {
 	x, axis, op := c.Args[0], c.axis(), c.Result.node.Op()
 	along := func(op ir.Op, t Tensor, exclusive bool) Tensor {

@@ -5,7 +5,7 @@ import "github.com/vkc-go/vkc/ir"
 // A Fourier transform is linear, so the gradient of its operand is the transposed map of the gradient: the transform
 // that turns the other way, without or with the division by n.
 
-// fftGrad is the gradient of fft.
+// fftGrad returns the gradient of fft.
 func fftGrad(c GradCall) Tensor {
 	n := float64(c.Args[0].Dim(-2).Static())
 	if c.Attrs.Bool("inverse") {
@@ -14,8 +14,8 @@ func fftGrad(c GradCall) Tensor {
 	return c.Grad.wide().unary(ir.OpFFT, attr("inverse", true)).MulScalar(n)
 }
 
-// rfftGrad is the gradient of rfft: the real part of the transform of all frequencies. The gradient of frequencies that
-// rfft leaves out is 0.
+// rfftGrad returns the gradient of rfft: the real part of the transform of all frequencies. The gradient of frequencies
+// that rfft leaves out is 0.
 func rfftGrad(c GradCall) Tensor {
 	n, g := c.Args[0].Dim(-1).Static(), c.Grad.wide()
 	low, high := make([]int, g.Rank()), make([]int, g.Rank())
@@ -23,8 +23,8 @@ func rfftGrad(c GradCall) Tensor {
 	return g.Pad(low, high, 0).unary(ir.OpFFT, attr("inverse", true)).Index(-1, 0).MulScalar(float64(n))
 }
 
-// irfftGrad is the gradient of irfft. A frequency counts twice, for itself and for its conjugate, except the first one
-// and the middle one.
+// irfftGrad returns the gradient of irfft. A frequency counts twice, for itself and for its conjugate, except the first
+// one and the middle one.
 func irfftGrad(c GradCall) Tensor {
 	n, bins := c.Attrs.Int("n"), c.Args[0].Dim(-2).Static()
 	weights := make([]float64, bins)
@@ -49,8 +49,8 @@ func symmetric(s Tensor) Tensor { return s.Tril(0).Add(s.Triu(1).T()) }
 // mirrored copies the lower triangle to the upper one.
 func (t Tensor) mirrored() Tensor { return t.Tril(0).Add(t.Tril(-1).T()) }
 
-// choleskyGrad is the gradient of cholesky (Murray 2016, "Differentiation of the Cholesky decomposition", equation 10):
-// l^-T p l^-1, where p is the lower triangle of l^T g with half of its diagonal.
+// choleskyGrad returns the gradient of cholesky (Murray 2016, "Differentiation of the Cholesky decomposition", equation
+// 10): l^-T p l^-1, where p is the lower triangle of l^T g with half of its diagonal.
 func choleskyGrad(c GradCall) Tensor {
 	l, g := c.Result.wide(), c.Grad.wide().Tril(0)
 	p := l.T().MatMul(g)
@@ -59,7 +59,7 @@ func choleskyGrad(c GradCall) Tensor {
 	return symmetric(l.TriangularSolve(p.T(), Transposed()).T())
 }
 
-// solveGrad is the gradient of triangular_solve, x = a^-1 b (Giles 2008, "Collected matrix derivative results for
+// solveGrad returns the gradient of triangular_solve, x = a^-1 b (Giles 2008, "Collected matrix derivative results for
 // forward and reverse mode algorithmic differentiation", 2.3.1). For b it is h = a^-T g. For a it is the triangle of -h
 // x^T.
 func solveGrad(c GradCall, i int) Tensor {
@@ -80,7 +80,7 @@ func solveGrad(c GradCall, i int) Tensor {
 	return d.Triu(0)
 }
 
-// qrGrad is the gradient of qr (Walter, Lehmann and Lamour 2012, "On evaluating higher-order derivatives of the QR
+// qrGrad returns the gradient of qr (Walter, Lehmann and Lamour 2012, "On evaluating higher-order derivatives of the QR
 // decomposition of tall matrices with full column rank in forward and reverse mode algorithmic differentiation"): (g +
 // q m) r^-T, where m is symmetric with the lower triangle of -g^T q.
 func qrGrad(c GradCall) Tensor {
@@ -90,8 +90,8 @@ func qrGrad(c GradCall) Tensor {
 	return r.TriangularSolve(g.Add(q.MatMul(m)).T(), Upper()).T()
 }
 
-// eigHGrad is the gradient of eigh (Giles 2008, 3.1): v (f * (v^T g)) v^T. f has the reciprocals of the differences of
-// eigenvalues, and 0 for equal eigenvalues.
+// eigHGrad returns the gradient of eigh (Giles 2008, 3.1): v (f * (v^T g)) v^T. f has the reciprocals of the
+// differences of eigenvalues, and 0 for equal eigenvalues.
 func eigHGrad(c GradCall) Tensor {
 	v, g, x := c.Result.wide(), c.Grad.wide(), c.Args[0].wide()
 	values := x.mirrored().MatMul(v).Mul(v).Sum(-2) // the eigenvalues: the diagonal of v^T x v

@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// reshapeGrad is the gradient of ops that only change the shape: the result's gradient in the shape of the first
+// reshapeGrad returns the gradient of ops that only change the shape: the result's gradient in the shape of the first
 // operand.
 func reshapeGrad(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
 
@@ -37,7 +37,7 @@ func (t Tensor) dilate(axis int, step int64) Tensor {
 	return t.Unsqueeze(axis+1).Pad(make([]int, t.Rank()+1), high, 0).Reshape(s)
 }
 
-// gradOfSlice is the gradient of slice: zeros, with the gradient at the sliced elements.
+// gradOfSlice returns the gradient of slice: zeros, with the gradient at the sliced elements.
 func gradOfSlice(c GradCall) Tensor {
 	g, starts, steps := c.Grad, c.Attrs.Ints("starts"), c.Attrs.Ints("steps")
 	for i, d := range c.Args[0].Shape() {
@@ -52,7 +52,7 @@ func gradOfSlice(c GradCall) Tensor {
 	return g
 }
 
-// transposeGrad is the gradient of transpose: the inverse permutation.
+// transposeGrad returns the gradient of transpose: the inverse permutation.
 func transposeGrad(c GradCall) Tensor {
 	perm := c.Attrs.Ints("perm")
 	back := make([]int, len(perm))
@@ -62,7 +62,7 @@ func transposeGrad(c GradCall) Tensor {
 	return c.Grad.Transpose(back...)
 }
 
-// rolledBack is the gradient of roll: a roll by the opposite shifts.
+// rolledBack returns the gradient of roll: a roll by the opposite shifts.
 func rolledBack(c GradCall) Tensor {
 	shifts := make([]int64, c.Grad.Rank())
 	for i, n := range c.Attrs.Ints("shifts") {
@@ -85,7 +85,7 @@ func concatGrad(c GradCall, i int) Tensor {
 	return c.Grad.DynamicSlice(axis, c.Grad.b.DimValue(start), c.Args[i].Dim(axis))
 }
 
-// padGrad is the gradient of pad. The modes that repeat elements of x are defined by gathers, which it
+// padGrad returns the gradient of pad. The modes that repeat elements of x are defined by gathers, which it
 // differentiates.
 func padGrad(c GradCall, want []bool) []Tensor {
 	x, low, mode := c.Args[0], c.Attrs.Ints("low"), c.Attrs.String_("mode")

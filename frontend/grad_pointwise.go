@@ -23,8 +23,8 @@ func (c GradCall) pass(cond Tensor) Tensor { return cond.Where(c.Grad, c.Grad.Li
 // recipSqrt1 is 1/sqrt(1-x^2).
 func recipSqrt1(x Tensor) Tensor { return x.Sqr().Affine(-1, 1).Rsqrt() }
 
-// elu is the gradient of scale*x for x >= 0, and of scale*alpha*(e^x-1) for x < 0. It clamps the exponent, so that the
-// unselected value stays finite, also in second derivatives.
+// elu returns the gradient of scale*x for x >= 0, and of scale*alpha*(e^x-1) for x < 0. It clamps the exponent, so that
+// the unselected value stays finite, also in second derivatives.
 func (c GradCall) elu(alpha, scale float64) Tensor {
 	x := c.Args[0]
 	below := x.Min(x.Lit(0)).Exp().MulScalar(scale * alpha)
@@ -37,7 +37,7 @@ func share(chosen, equal, like Tensor) Tensor {
 	return chosen.Where(like.Lit(1), equal.Where(like.Lit(0.5), like.Lit(0)))
 }
 
-// itself is the derivative of a+f(b) by a, which is 1.
+// itself returns the derivative of a+f(b) by a, which is 1.
 func itself(a, _, _ Tensor) Tensor { return a.Lit(1) }
 
 // init adds the gradient rules of elementwise ops.

@@ -7,14 +7,14 @@ func (b *Builder) Input(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpInput, name, t, dims)
 }
 
-// Weight is a constant tensor, found by name in a weights file or bundle. Its shape is static, and its dtype may be
-// quantized.
+// Weight returns a constant tensor, found by name in a weights file or bundle. Its shape is static, and its dtype may
+// be quantized.
 func (b *Builder) Weight(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpWeight, name, t, dims)
 }
 
-// State is a tensor that outlives the run and begins at zero; see Update and StateFrom. Its shape is static: use the
-// bound of a symbol, and Slice the part in use.
+// State returns a tensor that outlives the run and begins at zero; see Update and StateFrom. Its shape is static: use
+// the bound of a symbol, and Slice the part in use.
 func (b *Builder) State(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims)
 }
@@ -64,7 +64,7 @@ func (b *Builder) Arange(t ir.DType, start, step float64, n Dim) Tensor {
 	return count
 }
 
-// Eye is a matrix with 1 on its main diagonal and 0 elsewhere.
+// Eye returns a matrix with 1 on its main diagonal and 0 elsewhere.
 func (b *Builder) Eye(t ir.DType, rows, columns Dim) Tensor {
 	return b.Iota(ir.I32, 0, rows, columns).Eq(b.Iota(ir.I32, 1, rows, columns)).Cast(t)
 }
@@ -74,7 +74,7 @@ func (b *Builder) DimValue(d Dim) Tensor {
 	return b.add(ir.OpDimValue, nil, attr("dim", ir.Shape{mustDim(ir.OpDimValue, d)}))
 }
 
-// Const is a constant stored in the graph: a number or bool, a slice or array of them, or nested slices of equal
+// Const returns a constant stored in the graph: a number or bool, a slice or array of them, or nested slices of equal
 // lengths, which determine the shape:
 //
 //	b.Const(float32(0.5))                     f32[]
@@ -91,7 +91,7 @@ func (b *Builder) Const(values any, dims ...int) Tensor {
 	return b.add(ir.OpConst, nil, attr("data", d))
 }
 
-// Scalar is a constant without axes in that dtype. Floats are rounded; an integer or bool dtype must represent the
+// Scalar returns a constant without axes in that dtype. Floats are rounded; an integer or bool dtype must represent the
 // value exactly.
 func (b *Builder) Scalar(t ir.DType, value float64) Tensor {
 	d, err := scalarData(t, value)
@@ -101,12 +101,12 @@ func (b *Builder) Scalar(t ir.DType, value float64) Tensor {
 	return b.add(ir.OpConst, nil, attr("data", d))
 }
 
-// Full is a tensor of that shape with all elements equal to value.
+// Full returns a tensor of that shape with all elements equal to value.
 func (b *Builder) Full(t ir.DType, value float64, dims ...Dim) Tensor {
 	return b.Scalar(t, value).Broadcast(dims...)
 }
 
-// Lit is a scalar constant in the dtype of t, so that t.Max(t.Lit(1)) works for any numeric tensor.
+// Lit returns a scalar constant in the dtype of t, so that t.Max(t.Lit(1)) works for any numeric tensor.
 func (t Tensor) Lit(value float64) Tensor {
 	t.must("const")
 	d, err := scalarData(t.DType(), value)

@@ -12,13 +12,13 @@ import (
 // may also be tensors with the first axes of the result: each of their elements then starts a separate stream for the
 // remaining axes.
 
-// RandomUniform is a tensor of floats that are uniform in [0, 1).
+// RandomUniform returns a tensor of floats that are uniform in [0, 1).
 func (b *Builder) RandomUniform(seed, offset Tensor, t ir.DType, dims ...Dim) Tensor {
 	return b.add(ir.OpRandomUniform, []Tensor{seed, offset}, attr("dtype", t),
 		attr("shape", mustShape(ir.OpRandomUniform, dims)))
 }
 
-// RandomNormal is a tensor of floats that are normal with mean 0 and variance 1.
+// RandomNormal returns a tensor of floats that are normal with mean 0 and variance 1.
 func (b *Builder) RandomNormal(seed, offset Tensor, t ir.DType, dims ...Dim) Tensor {
 	return b.add(ir.OpRandomNormal, []Tensor{seed, offset}, attr("dtype", t),
 		attr("shape", mustShape(ir.OpRandomNormal, dims)))
@@ -42,8 +42,8 @@ func (t Tensor) Dropout(p float64, seed, offset Tensor) Tensor {
 	return keep.Where(t.MulScalar(1/(1-p)), t.Lit(0))
 }
 
-// RandomGumbel is a tensor of f32 with the standard Gumbel distribution, -log(-log(u)) for uniform u. It computes with
-// 1-u, because small values of that need the precision.
+// RandomGumbel returns a tensor of f32 with the standard Gumbel distribution, -log(-log(u)) for uniform u. It computes
+// with 1-u, because small values of that need the precision.
 func (b *Builder) RandomGumbel(seed, offset Tensor, dims ...Dim) Tensor {
 	v := b.RandomUniform(seed, offset, ir.F32, dims...)
 	v = v.AddScalar(0x1p-25).Min(v.Lit(1 - 0x1p-24)) // neither 0 nor 1, whose logarithms are infinite

@@ -8,9 +8,9 @@ func (t Tensor) CausalConv1D(w, state Tensor) (y, last Tensor) {
 	return t.recurrence(ir.OpCausalConv1D, w, state)
 }
 
-// SSMScan is the selective scan of a state space model; op ssm_scan defines it. t is [..., T, H, P], dt [..., T, H], a
-// [H, N] or [H, 1], b and c [..., T, G, N], and state [..., H, P, N]. It returns y, in the shape of t, and the next
-// call's state.
+// SSMScan returns the selective scan of a state space model; op ssm_scan defines it. t is [..., T, H, P], dt [..., T,
+// H], a [H, N] or [H, 1], b and c [..., T, G, N], and state [..., H, P, N]. It returns y, in the shape of t, and the
+// next call's state.
 func (t Tensor) SSMScan(dt, a, b, c, state Tensor) (y, last Tensor) {
 	return t.recurrence(ir.OpSSMScan, dt, a, b, c, state)
 }

@@ -11,7 +11,7 @@ func (t Tensor) Sum(axes ...int) Tensor { return t.reduce(ir.OpSum, axes, false)
 // SumKeep is like Sum, but keeps the axes at extent 1.
 func (t Tensor) SumKeep(axes ...int) Tensor { return t.reduce(ir.OpSum, axes, true) }
 
-// Mean is the arithmetic mean of floats. Over no elements it is NaN.
+// Mean returns the arithmetic mean of floats. Over no elements it is NaN.
 func (t Tensor) Mean(axes ...int) Tensor { return t.reduce(ir.OpMean, axes, false) }
 
 // MeanKeep is like Mean, but keeps the axes at extent 1.
@@ -23,14 +23,14 @@ func (t Tensor) Prod(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, fals
 // ProdKeep is like Prod, but keeps the axes at extent 1.
 func (t Tensor) ProdKeep(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, true) }
 
-// ReduceMax is the largest element, or NaN if an element is NaN. Over no elements it is the smallest value of the
+// ReduceMax returns the largest element, or NaN if an element is NaN. Over no elements it is the smallest value of the
 // dtype.
 func (t Tensor) ReduceMax(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, false) }
 
 // ReduceMaxKeep is like ReduceMax, but keeps the axes at extent 1.
 func (t Tensor) ReduceMaxKeep(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, true) }
 
-// ReduceMin is the smallest element, or NaN if an element is NaN. Over no elements it is the largest value of the
+// ReduceMin returns the smallest element, or NaN if an element is NaN. Over no elements it is the largest value of the
 // dtype.
 func (t Tensor) ReduceMin(axes ...int) Tensor { return t.reduce(ir.OpReduceMin, axes, false) }
 
@@ -49,19 +49,19 @@ func (t Tensor) All(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, false)
 // AllKeep is like All, but keeps the axes at extent 1.
 func (t Tensor) AllKeep(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, true) }
 
-// Norm1 is the sum of absolute values. Over no elements it is 0.
+// Norm1 returns the sum of absolute values. Over no elements it is 0.
 func (t Tensor) Norm1(axes ...int) Tensor { return t.reduce(ir.OpNorm1, axes, false) }
 
 // Norm1Keep is like Norm1, but keeps the axes at extent 1.
 func (t Tensor) Norm1Keep(axes ...int) Tensor { return t.reduce(ir.OpNorm1, axes, true) }
 
-// Norm2 is the square root of the sum of squares. Over no elements it is 0.
+// Norm2 returns the square root of the sum of squares. Over no elements it is 0.
 func (t Tensor) Norm2(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, false) }
 
 // Norm2Keep is like Norm2, but keeps the axes at extent 1.
 func (t Tensor) Norm2Keep(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, true) }
 
-// NormP is the p-norm, sum(|x|^p)^(1/p) for p > 0. Over no elements it is 0.
+// NormP returns the p-norm, sum(|x|^p)^(1/p) for p > 0. Over no elements it is 0.
 func (t Tensor) NormP(p float64, axes ...int) Tensor { return t.normP(p, axes, false) }
 
 // NormPKeep is like NormP, but keeps the axes at extent 1.
@@ -77,8 +77,8 @@ func (t Tensor) LogSumExp(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, 
 // LogSumExpKeep is like LogSumExp, but keeps the axes at extent 1.
 func (t Tensor) LogSumExpKeep(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, true) }
 
-// Variance is the sum of squared differences from the mean, divided by the number of elements minus correction: 0 for a
-// population, 1 for a sample.
+// Variance returns the sum of squared differences from the mean, divided by the number of elements minus correction: 0
+// for a population, 1 for a sample.
 func (t Tensor) Variance(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, false)
 }
@@ -126,13 +126,13 @@ func (t Tensor) reduce(op ir.Op, axes []int, keep bool) Tensor {
 	return t.unary(op, attr("axes", axes), attr("keepdims", keep))
 }
 
-// Argmax is the coordinate, as i32, of the first largest element along an axis. NaN counts as largest.
+// Argmax returns the coordinate, as i32, of the first largest element along an axis. NaN counts as largest.
 func (t Tensor) Argmax(axis int) Tensor { return t.arg(ir.OpArgmax, axis, false) }
 
 // ArgmaxKeep is like Argmax, but keeps the axis at extent 1.
 func (t Tensor) ArgmaxKeep(axis int) Tensor { return t.arg(ir.OpArgmax, axis, true) }
 
-// Argmin is the coordinate, as i32, of the first smallest element along an axis. NaN counts as smallest.
+// Argmin returns the coordinate, as i32, of the first smallest element along an axis. NaN counts as smallest.
 func (t Tensor) Argmin(axis int) Tensor { return t.arg(ir.OpArgmin, axis, false) }
 
 // ArgminKeep is like Argmin, but keeps the axis at extent 1.

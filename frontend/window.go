@@ -94,14 +94,14 @@ func (t Tensor) newWindow(op ir.Op, axes int, options []WindowOption) *window {
 	return w
 }
 
-// Conv is the convolution (cross-correlation) of t [N, C, …] with weights [O, C/groups, …] over 1 to 3 innermost axes,
-// accumulated in f32. For i8 by i8, and u8 by u8, it is exact in i32.
+// Conv returns the convolution (cross-correlation) of t [N, C, …] with weights [O, C/groups, …] over 1 to 3 innermost
+// axes, accumulated in f32. For i8 by i8, and u8 by u8, it is exact in i32.
 func (t Tensor) Conv(weights Tensor, options ...WindowOption) Tensor {
 	return t.convolve(ir.OpConv, weights, options)
 }
 
-// ConvTranspose is the transpose (gradient) of Conv, with weights [C, O/groups, …]: each element of t [N, C, …] times
-// the weights is added to the result at its window. Padding is removed from the result.
+// ConvTranspose returns the transpose (gradient) of Conv, with weights [C, O/groups, …]: each element of t [N, C, …]
+// times the weights is added to the result at its window. Padding is removed from the result.
 func (t Tensor) ConvTranspose(weights Tensor, options ...WindowOption) Tensor {
 	return t.convolve(ir.OpConvTranspose, weights, options)
 }
@@ -121,14 +121,14 @@ func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tenso
 	return y.Add(w.bias.withOnes(w.axes)) // as [channels, 1, ...], to broadcast over the axes of the window
 }
 
-// AvgPool is the mean over windows of 1 to 3 innermost axes. kernel has the extents of the windows. Padding elements
-// count as 0.
+// AvgPool returns the mean over windows of 1 to 3 innermost axes. kernel has the extents of the windows. Padding
+// elements count as 0.
 func (t Tensor) AvgPool(kernel []int, options ...WindowOption) Tensor {
 	return t.pool(ir.OpAvgPool, kernel, options)
 }
 
-// MaxPool is the largest element over windows of 1 to 3 innermost axes. kernel has the extents of the windows. Padding
-// elements do not count.
+// MaxPool returns the largest element over windows of 1 to 3 innermost axes. kernel has the extents of the windows.
+// Padding elements do not count.
 func (t Tensor) MaxPool(kernel []int, options ...WindowOption) Tensor {
 	return t.pool(ir.OpMaxPool, kernel, options)
 }

@@ -245,7 +245,7 @@ func apply(mask grammar.Mask, logits []float32) {
 	}
 }
 
-// logSumExp is the log of the sum of exponentials of the logits, the log-softmax's denominator.
+// logSumExp returns the log of the sum of exponentials of the logits, the log-softmax's denominator.
 func logSumExp(logits []float32) float64 {
 	most := math.Inf(-1)
 	for _, v := range logits {

@@ -66,7 +66,7 @@ func (p *Image) begins(tokens []int32) bool {
 	return len(tokens) >= len(p.tokens) && slices.Equal(tokens[:len(p.tokens)], p.tokens)
 }
 
-// end is the position after the picture.
+// end returns the position after the picture.
 func (p placedImage) end() int { return p.at + len(p.tokens) }
 
 // placeImages returns the position of each picture in a prompt, in which negative numbers stand for pictures. It
@@ -516,7 +516,8 @@ func imageToken(sum [sha256.Size]byte, row int) int32 {
 	return -1 - int32(binary.LittleEndian.Uint32(one[:])&math.MaxInt32)
 }
 
-// maxRows is the most rows that the tower's program makes. A picture of any size takes at most half of the context.
+// maxRows returns the most rows that the tower's program makes. A picture of any size takes at most half of the
+// context.
 func (m *Model) maxRows() int {
 	c := m.vision.config
 	return max(min(c.MaxRows(), m.context/2), c.Rows())

@@ -119,8 +119,8 @@ func (m *Model) Parallel() int { return m.slotCount }
 // Load returns the current load of the model.
 func (m *Model) Load() Load { return m.engine.load() }
 
-// DeviceBytes is the device memory that the model uses now: weights, KV cache, temporaries, and steps in flight. It is
-// 0 without a device.
+// DeviceBytes returns the device memory that the model uses now: weights, KV cache, temporaries, and steps in flight.
+// It is 0 without a device.
 func (m *Model) DeviceBytes() (n uint64) {
 	for _, d := range m.device.Parts() {
 		n += vk.Of(d).MemoryStats().InUse

@@ -113,7 +113,7 @@ func (m *Model) cache(o Options) []llm.Option {
 	return append(list, llm.Cache(m.cacheType(o)))
 }
 
-// cacheType is the dtype of the KV cache.
+// cacheType returns the dtype of the KV cache.
 func (m *Model) cacheType(o Options) ir.DType {
 	switch {
 	case o.Cache != ir.Invalid:
@@ -139,7 +139,7 @@ type OptionError struct {
 
 func (e *OptionError) Error() string { return "generate: " + e.Of(e.Field) }
 
-// Of is the error's text with another name for the field.
+// Of returns the error's text with another name for the field.
 func (e *OptionError) Of(name string) string { return name + ": " + e.what }
 
 func wrongOption(field, format string, args ...any) error {

@@ -64,7 +64,7 @@ func (e *engine) reservePages(s *slot, need int) bool {
 	return true
 }
 
-// oldestIdle is the idle slot with pages, other than s, that was released longest ago.
+// oldestIdle returns the idle slot with pages, other than s, that was released longest ago.
 func (e *engine) oldestIdle(s *slot) (first *slot) {
 	for i := range e.slots {
 		o := &e.slots[i]
@@ -89,7 +89,7 @@ func (s *slot) pageTable() []int32 {
 	return all
 }
 
-// capacity is the number of positions that the slot may write.
+// capacity returns the number of positions that the slot may write.
 func (s *slot) capacity() int {
 	if s.model.pages == 0 {
 		return s.model.context

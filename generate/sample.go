@@ -120,7 +120,7 @@ type SamplingError struct {
 
 func (e *SamplingError) Error() string { return "generate: " + e.Of(e.Field) }
 
-// Of is the error's text with another name for the field.
+// Of returns the error's text with another name for the field.
 func (e *SamplingError) Of(name string) string { return name + e.what }
 
 // Check reports an invalid Sampling as a *SamplingError.

@@ -66,7 +66,7 @@ func (m *Model) checkScore(text []int32, likeliest int) error {
 	return m.checkTokens(text)
 }
 
-// scored is the number of tokens scored at a time. It is small because each token has logits for the whole
+// scored returns the number of tokens scored at a time. It is small because each token has logits for the whole
 // vocabulary.
 func (m *Model) scored() int { return min(llm.Parts(m.part)[0], m.part) }
 

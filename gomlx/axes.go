@@ -133,7 +133,7 @@ func numel(x tensor, along []int) ir.Dim {
 	return n
 }
 
-// size is an i32 scalar with the value of an extent.
+// size returns an i32 scalar with the value of an extent.
 func (l *lowering) size(d ir.Dim) tensor {
 	if d.IsStatic() {
 		return l.b.Const(int32(d.Static()))

@@ -143,7 +143,7 @@ func (b *Backend) check(device compute.DeviceNum) error {
 	return nil
 }
 
-// notImplemented is the error of an operation that vkc does not have.
+// notImplemented returns the error of an operation that vkc does not have.
 func notImplemented(op compute.OpType) error {
 	return errors.Wrapf(compute.ErrNotImplemented, "%s in backend %s", op, Name)
 }

@@ -290,7 +290,7 @@ func tryOut(op *operation) error {
 	return err
 }
 
-// axisNames is the names of dynamic axes of the main function's parameters.
+// axisNames returns the names of dynamic axes of the main function's parameters.
 func (b *Builder) axisNames() sets.Set[string] {
 	names := sets.Make[string]()
 	for _, p := range b.main.parameters {

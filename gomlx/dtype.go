@@ -37,7 +37,7 @@ func elementType(t dtypes.DType) (ir.DType, error) {
 	return e, nil
 }
 
-// shapeOf is the shape of a slice of Go values under dims.
+// shapeOf returns the shape of a slice of Go values under dims.
 func shapeOf(flat any, dims []int) (shapes.Shape, error) {
 	t := reflect.TypeOf(flat)
 	if t == nil || t.Kind() != reflect.Slice || dtypes.FromGoType(t.Elem()) == dtypes.InvalidDType {

@@ -367,13 +367,13 @@ func shift(widen func(x tensor) tensor, shiftWord func(x, n tensor) tensor, beyo
 	}
 }
 
-// bitsOf is a number's bits, with zeros before them.
+// bitsOf returns a number's bits as an unsigned integer that may be wider, with zeros before them.
 func bitsOf(x tensor) tensor {
 	w, _ := word(x)
 	return w
 }
 
-// signedWord is a number with its sign, if it has one.
+// signedWord returns a number with its sign, if it has one.
 func signedWord(x tensor) tensor {
 	if x.DType().Kind() == ir.KindUint {
 		return bitsOf(x)

@@ -73,7 +73,7 @@ func (l *lowering) blockTensor(v *value, t ir.DType) frontend.Tensor {
 	return tensor
 }
 
-// elementType is the dtype of a shape.
+// elementType returns the dtype of a shape.
 func (l *lowering) elementType(s shapes.Shape) ir.DType {
 	t, err := elementType(s.DType)
 	if err != nil {

@@ -279,7 +279,7 @@ func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int
 	return transpose(y, perm)
 }
 
-// frontOrder is the axes that are listed and then the others.
+// frontOrder returns the axes that are listed and then the others.
 func frontOrder(rank int, front []int) []int {
 	perm := slices.Clone(front)
 	for a := range rank {

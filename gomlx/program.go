@@ -28,7 +28,7 @@ func inputName(i int) string  { return fmt.Sprintf("x%d", i) }
 func stateName(i int) string  { return fmt.Sprintf("s%d", i) }
 func outputName(i int) string { return fmt.Sprintf("y%d", i) }
 
-// inputNumber is the number in a name by inputName or stateName.
+// inputNumber returns the number in a name by inputName or stateName.
 func inputNumber(name string, in []*storage) (int, error) {
 	i, err := strconv.Atoi(name[1:])
 	if err != nil || i < 0 || i >= len(in) {

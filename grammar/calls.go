@@ -160,7 +160,7 @@ func (s *schemas) literal(v any) (string, error) {
 	return string(data), err
 }
 
-// word is the expression of true, false or null.
+// word returns the expression that matches v, which is true, false or, for null, nil.
 func (s *schemas) word(v any) *expr {
 	t, err := s.literal(v)
 	if err != nil {

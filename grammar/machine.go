@@ -172,7 +172,7 @@ func (m *machine) closure(w *work, from ...config) (*state, error) {
 	return known, w.take(n)
 }
 
-// bytes is the approximate size of a state.
+// bytes returns the approximate size of a state in memory.
 func (s *state) bytes() int { return 160 + 32*len(s.configs) + 8*len(s.next) }
 
 // number identifies a stack; 0 is the empty one.

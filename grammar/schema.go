@@ -93,7 +93,7 @@ func (s *schemas) spend(n int) bool {
 	return s.err == nil
 }
 
-// subpath is a path below another one, for errors. It is truncated if long.
+// subpath returns the path of keys below another path, for errors. It is truncated if long.
 func subpath(where string, keys ...string) string {
 	if len(where) > maxPath {
 		return where
@@ -177,8 +177,8 @@ func charBody() *expr {
 	)))
 }
 
-// anyString is a JSON string. It has its characters in place, without a call of a rule for each. So the stack does not
-// matter inside of a string, and the mask of allowed tokens there is computed once and cached.
+// anyString returns the expression of a JSON string. It has its characters in place, without a call of a rule for each.
+// So the stack does not matter inside of a string, and the mask of allowed tokens there is computed once and cached.
 func (s *schemas) anyString() *expr {
 	return s.add("string", func() *expr { return seq(text(`"`), repeat(charBody(), 0, -1), text(`"`)) })
 }

@@ -38,7 +38,7 @@ type validator struct {
 // validator returns a validator for making a grammar: it tests formats, because grammars hold them.
 func (s *schemas) validator() *validator { return &validator{s: s, formats: true} }
 
-// wrong is the error of a value. Its path is empty for the whole value.
+// wrong returns the error of a value. Its path is empty for the whole value.
 func wrong(path, format string, args ...any) error {
 	if path == "" {
 		path = "the value"

@@ -290,7 +290,7 @@ func (s *schemas) shared(e *expr) *expr {
 	return s.add("part "+strconv.Itoa(len(s.rules)), func() *expr { return e })
 }
 
-// otherKey is a key without escapes that is not among names, and without quotes.
+// otherKey returns the expression of a key without escapes that is not among names, and without quotes.
 func (s *schemas) otherKey(names []string, where string) *expr {
 	var keys []string
 	for _, n := range names {
@@ -419,7 +419,7 @@ func (s *schemas) finite(schema any, where string) (texts []string, ok bool) {
 	return texts, ok && s.err == nil
 }
 
-// distinct is an array of elements that differ, in any order.
+// distinct returns the expression of an array of elements that differ, in any order.
 func (s *schemas) distinct(texts []string, low, high int) *expr {
 	sp := s.space()
 	if high < 0 || high > len(texts) {
@@ -449,7 +449,7 @@ func (s *schemas) distinct(texts []string, low, high int) *expr {
 	return seq(text("["), sp, rests[0], text("]"))
 }
 
-// list is an array of some elements, and then others of one kind.
+// list returns the expression of an array of some elements, and then others of one kind.
 func (s *schemas) list(prefix []*expr, item *expr, low, high int) *expr {
 	sp := s.space()
 	next := func(e *expr) *expr { return seq(text(","), sp, e, sp) }

@@ -66,7 +66,7 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// quote is a JSON string.
+// quote returns s as a JSON string.
 func quote(s string) string {
 	b, err := marshal(s)
 	if err != nil {

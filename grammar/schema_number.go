@@ -13,7 +13,8 @@ import (
 func digit(low, high byte) *expr   { return set(span{rune(low), rune(high)}) }
 func digits(least, most int) *expr { return repeat(digit('0', '9'), least, most) }
 
-// anyNumber is a JSON number in the range that readers support: an exponent has at most two digits.
+// anyNumber returns the expression of a JSON number in the range that readers support: an exponent has at most two
+// digits.
 func (s *schemas) anyNumber() *expr {
 	return s.add("number", func() *expr {
 		sign := optional(set(span{'+', '+'}, span{'-', '-'}))
@@ -22,10 +23,10 @@ func (s *schemas) anyNumber() *expr {
 	})
 }
 
-// anyWhole is a whole number from 0 on.
+// anyWhole returns the expression of a whole number from 0 on.
 func anyWhole() *expr { return alt(text("0"), seq(digit('1', '9'), digits(0, -1))) }
 
-// anyFraction is an optional fraction.
+// anyFraction returns the expression of an optional fraction.
 func anyFraction() *expr { return optional(seq(text("."), digits(1, -1))) }
 
 // maxDigits limits the digits of a number in a schema, written without an exponent. The largest float64 has 309.
@@ -138,7 +139,7 @@ func (s *schemas) bounds(o *object, where string, sign int, names ...string) (b 
 	return b
 }
 
-// mirrored is the bound of the numbers with the other sign.
+// mirrored returns the bound of the numbers with the other sign.
 func (b *bound) mirrored() *bound {
 	if b == nil {
 		return nil
@@ -395,8 +396,8 @@ func atMost(high string, open bool, places int) fraction {
 		more('0', high[0]-1, places))}
 }
 
-// between is the set of fractions of up to `places` digits from low to high, without low if lowOpen and without high if
-// highOpen is set. high is not below low.
+// between returns the set of fractions of up to `places` digits from low to high, without low if lowOpen and without
+// high if highOpen is set. high is not below low.
 func between(low, high string, lowOpen, highOpen bool, places int) fraction {
 	switch {
 	case high == "" || low == "" && !lowOpen: // no fraction is below the empty one
@@ -415,7 +416,7 @@ func between(low, high string, lowOpen, highOpen bool, places int) fraction {
 		seq(text(high[:1]), atMost(high[1:], highOpen, rest(places)).digits()), more(a+1, z-1, places))}
 }
 
-// wholeFrom is the whole numbers from one on.
+// wholeFrom returns the expression of the whole numbers from one on.
 func wholeFrom(low *big.Int) *expr {
 	if low.Sign() == 0 {
 		return anyWhole()

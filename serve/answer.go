@@ -368,7 +368,7 @@ func (a *answer) likeliest(each, wanted int) (list []int) {
 	return list
 }
 
-// meanLogprob is the mean log-probability of a choice's tokens, or minus infinity without tokens.
+// meanLogprob returns the mean log-probability of a choice's tokens, or minus infinity without tokens.
 func (c *choice) meanLogprob() float64 {
 	sum, n := 0.0, 0
 	for _, t := range c.tokens[c.promptTokens:] {

@@ -202,7 +202,7 @@ func (h *histogram) write(w io.Writer, name, label string) {
 	fmt.Fprintf(w, "vllm:%s_sum{%s} %g\nvllm:%[1]s_count{%[2]s} %[4]d\n", name, label, h.sum, total)
 }
 
-// quoted is the value of a label.
+// quoted returns the value of a label as Prometheus's text format quotes it.
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }

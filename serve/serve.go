@@ -729,7 +729,7 @@ func (c *stopper) next(text string) (before string, found bool) {
 	return before, false
 }
 
-// rest is the held-back text at the end.
+// rest returns the text that was held back, at the end of an answer.
 func (c *stopper) rest() string { return c.heldBack }
 
 // newID returns a name for an answer.

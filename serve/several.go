@@ -250,7 +250,7 @@ func wait(ctx context.Context, c <-chan struct{}) error {
 	}
 }
 
-// loaded is the number of models that are loaded or loading. The caller has locked v.mu.
+// loaded returns the number of models that are loaded or loading. The caller has locked v.mu.
 func (v *Several) loaded() (n int) {
 	for _, s := range v.sources {
 		if s.server != nil || s.loading != nil {

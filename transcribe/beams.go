@@ -49,7 +49,7 @@ type beam struct {
 	from   int     // the number of the text that it continues, or the number of beams for the prompt
 }
 
-// perToken is the measure of a text that has ended.
+// perToken returns the measure of a text that has ended.
 func (b beam) perToken() float64 { return b.sum / float64(max(len(b.tokens), 1)) }
 
 // search writes the text of the window by a beam search, as Whisper's definition does it. In each step all tokens may

@@ -109,7 +109,7 @@ func cue(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "-->", "->")
 }
 
-// verbose is the form of a transcript with all that is known of segments.
+// verbose returns the form of a transcript with all that is known of segments.
 func (t *Transcript) verbose() any {
 	type word struct {
 		Word        string  `json:"word"`

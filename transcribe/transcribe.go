@@ -152,13 +152,13 @@ func (m *Model) load(ctx context.Context, g *ir.Graph, err error, precision stri
 	return m.device.Load(ctx, p, vkc.LoadOptions{Weights: m.file, Share: share, Progress: o.Progress})
 }
 
-// maxPrompt is the largest number of tokens before a text: earlier text and the tokens that control the model.
+// maxPrompt returns the largest number of tokens before a text: earlier text and the tokens that control the model.
 func (m *Model) maxPrompt() int { return min(m.maxPast()+4, m.config.Context) }
 
-// maxPast is the largest number of tokens of earlier text, with the token before it.
+// maxPast returns the largest number of tokens of earlier text, with the token before it.
 func (m *Model) maxPast() int { return m.config.Context / 2 }
 
-// maxText is the largest number of tokens that are written for a window.
+// maxText returns the largest number of tokens that are written for a window.
 func (m *Model) maxText() int { return m.config.Context / 2 }
 
 // Close releases the model. It must not be used by requests.
@@ -256,7 +256,7 @@ type RequestError struct {
 
 func (e *RequestError) Error() string { return "transcribe: " + e.Of(e.Field) }
 
-// Of is the error's text with another name for the field.
+// Of returns the error's text with another name for the field.
 func (e *RequestError) Of(name string) string { return name + ": " + e.what }
 
 func wrong(field, format string, args ...any) error {

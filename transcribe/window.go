@@ -93,7 +93,7 @@ func (j *job) run(ctx context.Context, sound Sound) error {
 	}
 }
 
-// duration is the time that samples take.
+// duration returns the time that samples take.
 func duration(samples int64) time.Duration {
 	return time.Duration(samples/speech.Rate)*time.Second + time.Duration(samples%speech.Rate)*time.Second/speech.Rate
 }
@@ -420,7 +420,7 @@ func (m *Model) text(tokens []int32) string {
 		func(id int32) bool { return id >= m.tokens.End })), "\uFFFD")
 }
 
-// logSumExp is the logarithm of the sum of exponentials.
+// logSumExp returns the logarithm of the sum of exponentials.
 func logSumExp(list []float64) float64 {
 	most := slices.Max(list)
 	if math.IsInf(most, -1) {

@@ -186,7 +186,7 @@ func (k *Kernel) tolerance(t ir.DType) ir.Tolerance {
 	return ir.Tolerance{Eps: math.Sqrt(rel2) / epsilon(t), Abs: math.Sqrt(abs2), Sum: sum || inexact > 1}
 }
 
-// epsilon is the machine epsilon that tolerances count in.
+// epsilon returns the machine epsilon of a dtype, in which tolerances count.
 func epsilon(t ir.DType) float64 {
 	switch t {
 	case ir.F16:

@@ -119,7 +119,7 @@ type finalError struct{ error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// oneLine is an error's text with its lines joined.
+// oneLine returns an error's text as one line.
 func oneLine(err error) string {
 	var parts []string
 	for line := range strings.Lines(err.Error()) {

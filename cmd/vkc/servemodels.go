@@ -103,7 +103,7 @@ func isModelFolder(path string) bool {
 // modelEnds are the ends of names of model files.
 var modelEnds = []string{".gguf", ".vkb", ".bin", ".onnx"}
 
-// modelName is the name of a model in requests: the name of its file or folder.
+// modelName returns the name of a model in requests: the name of its file or folder.
 func modelName(path string) string {
 	name := filepath.Base(path)
 	for _, end := range modelEnds {

@@ -133,12 +133,12 @@ func (f *File) get(key string) (any, error) {
 	return v, nil
 }
 
-// mismatch is the error of a value with another type than wanted.
+// mismatch returns the error of a value with another type than wanted.
 func (f *File) mismatch(key string, v any, want string) error {
 	return fmt.Errorf("gguf: %smetadata %q is %s: want %s", f.prefix(), key, describe(v), want)
 }
 
-// prefix is the beginning of errors: the file's path, if known.
+// prefix returns the beginning of errors: the file's path, if known.
 func (f *File) prefix() string {
 	if f.src.Path == "" {
 		return ""

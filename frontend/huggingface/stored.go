@@ -245,7 +245,7 @@ func (m scaledMatrix) group() int {
 	return size
 }
 
-// plain is the matrix with the scales multiplied in.
+// plain returns the matrix with the scales multiplied in.
 func (m scaledMatrix) plain(r *reader) (t tensor, err error) {
 	t = tensor{Type: ir.Type{DType: ir.F32, Shape: ir.ShapeOf(m.rows, m.columns)}, packed: true}
 	scale, err := r.floats(m.scales)

@@ -340,7 +340,7 @@ func (c Config) gated() []weightSpec {
 	return list
 }
 
-// routerBias is the bias that the choice of experts adds; see nn.Routing. A layer without experts has none.
+// routerBias returns the bias that the choice of experts adds; see nn.Routing. A layer without experts has none.
 func (c Config) routerBias() []weightSpec {
 	if c.Experts == 0 {
 		return nil

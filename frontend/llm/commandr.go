@@ -25,7 +25,7 @@ var commandR = architecture{
 	layer: parallel,
 }
 
-// parallel is a layer with attention and a gated feed-forward layer side by side, after one norm.
+// parallel computes a layer with attention and a gated feed-forward layer side by side, after one norm.
 func parallel(l layer, x frontend.Tensor) frontend.Tensor {
 	h := l.norm(x, "attn_norm")
 	return x.Add(l.attention(h)).Add(l.gated(h))

@@ -16,9 +16,9 @@ func (l layer) gatedAttention(x frontend.Tensor) frontend.Tensor {
 	return nn.Linear(y.Mul(both.Index(2, 1).Reshape(x.Dim(0), -1).Sigmoid()), l.w.Sub("attn_output"))
 }
 
-// gatedDelta is a short convolution of queries, keys and values, the gated delta rule with queries and keys of length
-// 1, and a gated norm of each head. Value heads with the same key are next to each other in files of Qwen3-Next, and
-// Groups apart in files of Qwen3.5.
+// gatedDelta computes a short convolution of queries, keys and values, the gated delta rule with queries and keys of
+// length 1, and a gated norm of each head. Value heads with the same key are next to each other in files of Qwen3-Next,
+// and Groups apart in files of Qwen3.5.
 func (l layer) gatedDelta(x frontend.Tensor) frontend.Tensor {
 	s, times := l.Recurrent, x.Dim(0)
 	each, width, keys := s.Heads/s.Groups, s.Inner/s.Heads, s.Groups*s.Keys

@@ -47,7 +47,7 @@ func gemma2Layer(l layer, x frontend.Tensor) frontend.Tensor {
 	return sandwich(l, x, func(h frontend.Tensor) frontend.Tensor { return nn.GeGLU(h, l.w) })
 }
 
-// sandwich is a layer with norms before and after attention and a feed-forward layer.
+// sandwich computes a layer with norms before and after attention and a feed-forward layer.
 func sandwich(l layer, x frontend.Tensor, feedForward func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	x = x.Add(l.norm(l.attention(l.norm(x, "attn_norm")), "post_attention_norm"))
 	return x.Add(l.norm(feedForward(l.norm(x, "ffn_norm")), "post_ffw_norm"))

@@ -105,8 +105,8 @@ func (c Config) besides() []weightSpec {
 			{name: "ffn_down_exps.scale", shape: ir.ShapeOf(c.Experts), bare: true}})
 }
 
-// gemma4Experts is a mixture of experts with a norm before it. The router has a norm of its own, and the share of each
-// expert a factor.
+// gemma4Experts computes a mixture of experts with a norm before it. The router has a norm of its own, and the share of
+// each expert a factor.
 func (l layer) gemma4Experts(x frontend.Tensor) frontend.Tensor {
 	scored := x.RMSNorm(frontend.Tensor{}, l.NormEps).MulScalar(1 / math.Sqrt(float64(l.Width))).
 		Mul(l.float("ffn_gate_inp.scale"))

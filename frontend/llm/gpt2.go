@@ -60,7 +60,7 @@ func gpt2Layer(l layer, x frontend.Tensor) frontend.Tensor {
 	return ungated(l, x, frontend.Tensor.Gelu)
 }
 
-// ungated is a layer with a norm before attention, and another before a feed-forward layer with an activation.
+// ungated computes a layer with a norm before attention, and another before a feed-forward layer with an activation.
 func ungated(l layer, x frontend.Tensor, activation func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	y := x.Add(l.attention(l.norm(x, "attn_norm")))
 	if !l.ParallelResidual {

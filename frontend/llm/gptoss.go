@@ -46,8 +46,8 @@ var gptOSS = architecture{
 	},
 }
 
-// clampedSwiGLU is the activation of gpt-oss. Compared with SwiGLU, gate is limited to 7 and up to ±7, the silu is
-// steeper, and 1 is added to up.
+// clampedSwiGLU computes the activation of gpt-oss. It differs from SwiGLU: gate is at most 7, up is between -7 and 7,
+// the silu is steeper, and 1 is added to up.
 func clampedSwiGLU(gate, up frontend.Tensor) frontend.Tensor {
 	const limit, steep = 7, 1.702
 	gate = gate.Min(gate.Lit(limit))

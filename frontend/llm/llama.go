@@ -31,7 +31,7 @@ func llamaWeights(c Config) []weightSpec {
 
 func llamaLayer(l layer, x frontend.Tensor) frontend.Tensor { return preNorm(l, x, "ffn_norm") }
 
-// preNorm is a layer with a norm before attention, and another before a gated feed-forward layer.
+// preNorm computes a layer with a norm before attention, and another before a gated feed-forward layer.
 func preNorm(l layer, x frontend.Tensor, ffnNorm string) frontend.Tensor {
 	x = l.add(x, l.attention(l.norm(x, "attn_norm")))
 	return l.add(x, l.gated(l.norm(x, ffnNorm)))

@@ -11,7 +11,7 @@ import (
 // the text once for all of them.
 const QueryTile = 32
 
-// MixedTiles is the maximum number of query tiles in a step of Mixed with up to that many rows.
+// MixedTiles returns the maximum number of query tiles in a step of Mixed with up to that many rows.
 func MixedTiles(rows int) int { return max(2*rows/QueryTile, 1) }
 
 // Part is a part of a text: successive tokens that a step of Mixed computes.

@@ -371,7 +371,7 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 	return nn.Linear(l.attended(q, k, v), l.w.Sub("attn_output"))
 }
 
-// attended is the result of attention before attn_output, [T, Heads*width of a value].
+// attended returns the result of attention before attn_output, [T, Heads*width of a value].
 func (l layer) attended(q, k, v frontend.Tensor) frontend.Tensor {
 	var options []frontend.AttentionOption
 	scale := l.AttentionScale
@@ -523,8 +523,8 @@ func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float
 	return q.Mul(q.Builder().Const(factors)), scale
 }
 
-// gated is the feed-forward layer SwiGLU or, in layers with experts, a mixture of SwiGLU experts. If the file has no
-// ffn_gate, ffn_up has the rows of both.
+// gated computes the feed-forward layer SwiGLU or, in layers with experts, a mixture of SwiGLU experts. If the file has
+// no ffn_gate, ffn_up has the rows of both.
 func (l layer) gated(x frontend.Tensor) frontend.Tensor {
 	switch {
 	case l.Experts > 0:
@@ -535,8 +535,8 @@ func (l layer) gated(x frontend.Tensor) frontend.Tensor {
 	return nn.SwiGLU(x, l.w)
 }
 
-// joined is a gated feed-forward layer with an activation of the gate, in which ffn_up has the rows of gate and then
-// those of up.
+// joined computes a gated feed-forward layer with an activation of the gate, in which ffn_up has the rows of gate and
+// then those of up.
 func (l layer) joined(x frontend.Tensor, activation func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	both := nn.Linear(x, l.w.Sub("ffn_up"))
 	gate, up := both.Slice(1, 0, ir.D(l.FeedForward)), both.Slice(1, l.FeedForward, both.Dim(1))

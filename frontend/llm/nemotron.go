@@ -27,5 +27,5 @@ var nemotron = architecture{
 
 func squaredReluLayer(l layer, x frontend.Tensor) frontend.Tensor { return ungated(l, x, squaredRelu) }
 
-// squaredRelu is the square of relu (So et al. 2021, arXiv:2109.08668).
+// squaredRelu computes the square of relu (So et al. 2021, arXiv:2109.08668).
 func squaredRelu(x frontend.Tensor) frontend.Tensor { return x.Relu().Sqr() }

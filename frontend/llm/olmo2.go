@@ -35,7 +35,7 @@ func postNormWeights(c Config) []weightSpec {
 	return slices.Concat(c.norms("post_attention_norm", "post_ffw_norm"), c.projections(), c.gated())
 }
 
-// postNorm is a layer with norms only after attention and after the feed-forward layer.
+// postNorm computes a layer with norms only after attention and after the feed-forward layer.
 func postNorm(l layer, x frontend.Tensor) frontend.Tensor {
 	x = x.Add(l.norm(l.attention(x), "post_attention_norm"))
 	return x.Add(l.norm(l.gated(x), "post_ffw_norm"))

@@ -166,8 +166,8 @@ func parts(x frontend.Tensor, widths ...int) []frontend.Tensor {
 	return list
 }
 
-// mamba2 is the layer of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): a short convolution, a selective scan, a gate,
-// and a norm of each group if the file has it.
+// mamba2 computes the layer of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060): a short convolution, a selective scan, a
+// gate, and a norm of each group if the file has it.
 func (l layer) mamba2(x frontend.Tensor) frontend.Tensor {
 	s := l.Recurrent
 	shared := s.Groups * s.Keys

@@ -114,7 +114,7 @@ func (l layer) before(x frontend.Tensor, name string) frontend.Tensor {
 		})
 }
 
-// timeMix is the layer of RWKV-7 that mixes tokens (section 4 of the paper).
+// timeMix computes the layer of RWKV-7 that mixes tokens (section 4 of the paper).
 func (l layer) timeMix(x frontend.Tensor) frontend.Tensor {
 	times, heads, size := x.Dim(0), l.Recurrent.Heads, l.Recurrent.Keys
 	// Each of six inputs mixes a token with the one before it, by its own row of lerp.

@@ -7,10 +7,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Experts is a mixture of SwiGLU experts (Shazeer et al. 2017), as in Mixtral and Qwen. The router, matrix ffn_gate_inp
-// [experts, width], scores every expert for every row of x [T, width]. The best `used` experts process the row. Their
-// results are summed, weighted by the softmax of all scores. With normalize, the weights of the used experts are scaled
-// to a sum of 1.
+// Experts computes a mixture of SwiGLU experts (Shazeer et al. 2017), as in Mixtral and Qwen. The router, matrix
+// ffn_gate_inp [experts, width], scores every expert for every row of x [T, width]. The best `used` experts process the
+// row. Their results are summed, weighted by the softmax of all scores. With normalize, the weights of the used experts
+// are scaled to a sum of 1.
 //
 // The experts' matrices are ffn_gate_exps and ffn_up_exps [experts, hidden, width] and ffn_down_exps [experts, width,
 // hidden], quantized or not. A run only reads the matrices of experts that some row uses.
@@ -112,9 +112,9 @@ func (r Routing) fromBestGroups(scores frontend.Tensor) frontend.Tensor {
 // swiGLU returns silu(gate)*up.
 func swiGLU(gate, up frontend.Tensor) frontend.Tensor { return gate.Silu().Mul(up) }
 
-// ExpertsOf is a mixture of experts with any routing, in which an expert computes gated(gate, up) from the results of
-// its first two matrices, each [T, used, hidden]. Experts has the usual routing and silu(gate)*up. The experts'
-// matrices may have biases, [experts, hidden] and [experts, width].
+// ExpertsOf computes a mixture of experts with any routing, in which an expert computes gated(gate, up) from the
+// results of its first two matrices, each [T, used, hidden]. Experts has the usual routing and silu(gate)*up. The
+// experts' matrices may have biases, [experts, hidden] and [experts, width].
 func ExpertsOf(x frontend.Tensor, w Weights, r Routing,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	share, ids := r.Choose(x, w)

@@ -157,8 +157,8 @@ func LayerNorm(x frontend.Tensor, w Weights, eps float64) frontend.Tensor {
 	return x.LayerNorm(w.Get("weight"), w.Optional("bias"), eps)
 }
 
-// SwiGLU is the feed-forward layer of Llama models (Shazeer 2020): gate and up are x times ffn_gate and ffn_up [hidden,
-// width], and the result is silu(gate)*up times ffn_down [width, hidden].
+// SwiGLU computes the feed-forward layer of Llama models (Shazeer 2020): gate and up are x times ffn_gate and ffn_up
+// [hidden, width], and the result is silu(gate)*up times ffn_down [width, hidden].
 func SwiGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	gate, up := Linear(x, w.Sub("ffn_gate")), Linear(x, w.Sub("ffn_up"))
 	return Linear(swiGLU(gate, up), w.Sub("ffn_down"))
@@ -170,8 +170,8 @@ func GeGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	return Linear(gate.Gelu().Mul(up), w.Sub("ffn_down"))
 }
 
-// FeedForward is the feed-forward layer of transformers (Vaswani et al. 2017): ffn_up [hidden, width], an activation
-// such as frontend.Tensor.Gelu, and ffn_down [width, hidden].
+// FeedForward computes the feed-forward layer of transformers (Vaswani et al. 2017): ffn_up [hidden, width], an
+// activation such as frontend.Tensor.Gelu, and ffn_down [width, hidden].
 func FeedForward(x frontend.Tensor, w Weights, activation func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	return Linear(activation(Linear(x, w.Sub("ffn_up"))), w.Sub("ffn_down"))
 }

@@ -181,7 +181,7 @@ func (c *call) textAttr(name, otherwise string) string {
 	return otherwise
 }
 
-// flag is a boolean attribute: any number except 0 is true.
+// flag returns a boolean attribute: any number except 0 is true.
 func (c *call) flag(name string, otherwise bool) bool {
 	if a := c.attr(name, AttrInt); a != nil {
 		return a.Int != 0

@@ -47,8 +47,8 @@ func matmul(a, b tensor) tensor {
 // exactF32 is how many multiplications of two 8-bit integers f32 can sum exactly.
 const exactF32 = 1 << 24 / (255 * 255)
 
-// anyMatMul is a matmul for every dtype. For integers of up to 16 bits it computes in floats that represent the sums
-// exactly. Sums of wider integers wrap.
+// anyMatMul computes a matmul for every dtype. For integers of up to 16 bits it computes in floats that represent the
+// sums exactly. Sums of wider integers wrap.
 func anyMatMul(a, b tensor) tensor {
 	t := a.DType()
 	if t.IsFloat() {

@@ -1,6 +1,6 @@
 package onnx
 
-// deformConv is a deformable convolution (Dai et al. 2017, arXiv:1703.06211; Zhu et al. 2018, arXiv:1811.11168).
+// deformConv computes a deformable convolution (Dai et al. 2017, arXiv:1703.06211; Zhu et al. 2018, arXiv:1811.11168).
 // Offsets move each element of a window. Between positions, elements are interpolated linearly. A mask, if given,
 // multiplies them. Beyond the edges the image is 0.
 func deformConv(c *call) tensor {

@@ -271,7 +271,7 @@ func perOutput(v tensor, rank int) tensor {
 	return v
 }
 
-// convInteger is a convolution of 8-bit integers, padded by their zero point.
+// convInteger computes a convolution of 8-bit integers, padded by their zero point.
 func convInteger(c *call) tensor {
 	x, w := c.x(0), c.x(1)
 	win, zero := c.window(x.Shape(), c.kernelOf(w)), c.zeroPoint(2, false)

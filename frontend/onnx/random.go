@@ -85,7 +85,7 @@ func multinomial(c *call) tensor {
 
 func dropout(c *call) []*value { return c.dropoutOf(c.x(0), 1, 2) }
 
-// dropoutOf is the identity except in training, where it drops elements of x. ratio and mode are inputs.
+// dropoutOf computes the identity except in training, where it drops elements of x. ratio and mode are inputs.
 func (c *call) dropoutOf(x tensor, ratio, mode int) []*value {
 	c.anyAttr("seed") // only for training
 	p, training := 0.5, false

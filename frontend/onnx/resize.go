@@ -418,7 +418,7 @@ func (r *resizedAxis) taps(t ir.DType) []tap[tensor] {
 	return list
 }
 
-// cubic is the kernel of cubic convolution (Keys 1981), of a distance d.
+// cubic returns the kernel of cubic convolution (Keys 1981), of a distance d.
 func (r *resizing) cubic(d tensor) tensor {
 	near := d.MulScalar(r.a + 2).SubScalar(r.a + 3).Mul(d).Mul(d).AddScalar(1)
 	far := d.MulScalar(r.a).SubScalar(5 * r.a).Mul(d).AddScalar(8 * r.a).Mul(d).SubScalar(4 * r.a)

@@ -141,7 +141,7 @@ func (c *call) markUnsigned(results []*value) {
 // flipSign flips the sign bits of an i64.
 func flipSign(x tensor) tensor { return x.Xor(x.Builder().Const(int64(math.MinInt64))) }
 
-// lessUnsigned is a < b of uint64.
+// lessUnsigned returns a < b of uint64.
 func lessUnsigned(a, b tensor) tensor { return flipSign(a).Lt(flipSign(b)) }
 
 // halfUnsigned is x/2 of uint64.

@@ -78,7 +78,7 @@ func Align(c Config, end int32, list ...Option) (*ir.Graph, error) {
 	})
 }
 
-// aligned is the normalized and filtered attention [T, F] of queries q [T, D] to keys [F, D].
+// aligned returns the normalized and filtered attention [T, F] of queries q [T, D] to keys [F, D].
 func aligned(q, keys frontend.Tensor) frontend.Tensor {
 	b := q.Builder()
 	size := float64(q.Dim(1).Max())

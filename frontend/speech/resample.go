@@ -38,7 +38,7 @@ var sincTable = func() []float64 {
 	return table
 }()
 
-// bessel is the modified Bessel function of order 0, by its series.
+// bessel returns the modified Bessel function of order 0, by its series.
 func bessel(x float64) float64 {
 	sum, term := 1.0, 1.0
 	for k := 1.0; term > 1e-17*sum; k++ {

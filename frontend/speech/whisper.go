@@ -128,14 +128,14 @@ func (m model) encode(mel frontend.Tensor) frontend.Tensor {
 	return nn.LayerNorm(x, m.w.Sub("enc.output_norm"), m.NormEps)
 }
 
-// conv is a convolution over time with windows of 3 frames, and GELU.
+// conv computes a convolution over time with windows of 3 frames, and GELU.
 func (m model) conv(x frontend.Tensor, name string, stride int) frontend.Tensor {
 	w := m.w.Sub(name)
 	return x.Conv(w.Get("weight").Cast(ir.F32), frontend.Bias(w.Get("bias").Cast(ir.F32)), frontend.Padding(1),
 		frontend.Stride(stride)).GeluErf()
 }
 
-// forward is a feed-forward layer with its norm.
+// forward computes a feed-forward layer with its norm.
 func (m model) forward(x frontend.Tensor, l nn.Weights) frontend.Tensor {
 	return x.Add(nn.FeedForward(nn.LayerNorm(x, l.Sub("ffn_norm"), m.NormEps), l, frontend.Tensor.GeluErf))
 }

@@ -335,7 +335,7 @@ func (r *folderReader) tokenIDs(key string) []int32 {
 	return nil
 }
 
-// TemplateKey is the metadata key of a chat template with a name; "" is the default template's.
+// TemplateKey returns the metadata key of a chat template with a name; "" is the default template's.
 func TemplateKey(name string) string {
 	return strings.TrimSuffix("tokenizer.chat_template."+name, ".")
 }

@@ -10,7 +10,7 @@ import (
 // decoder turns the names of tokens into parts of a text, step by step. It may change the slice.
 type decoder func(parts []string) []string
 
-// joinedBySpaces is the decoder of a tokenizer.json without one.
+// joinedBySpaces returns the decoder of a tokenizer.json without one.
 func joinedBySpaces(parts []string) []string { return []string{strings.Join(parts, " ")} }
 
 // each returns the decoder that changes each part by itself.

@@ -289,7 +289,7 @@ func origins(name, from, change string, tensors map[string]ir.Type) (list []llm.
 	return list
 }
 
-// merge is the side of the squares that make one row, for a number of rows of a square picture.
+// merge returns the side of the squares that make one row, for a number of rows of a square picture.
 func (c *folderConfig) merge(rows float64) int {
 	image, _ := c.set["image_size"].(uint32)
 	patch, _ := c.set["patch_size"].(uint32)

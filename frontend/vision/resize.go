@@ -92,7 +92,7 @@ func (c Config) Resize(width, height int, g Grid) (*ir.Graph, error) {
 	})
 }
 
-// padding is the color beyond a padded picture, in levels of 0 to 255.
+// padding returns the color beyond a padded picture, in levels of 0 to 255.
 func (c Config) padding(p projector) []float32 {
 	color := make([]float32, 3)
 	for i := range color {
@@ -162,7 +162,7 @@ func filter(n, padded, to int, cubic bool) []float32 {
 	return table
 }
 
-// kernel is the weight of the cubic filter (Keys 1981, a = -0.5) or of the linear one at distance x.
+// kernel returns the weight of the cubic filter (Keys 1981, a = -0.5) or of the linear one at distance x.
 func kernel(x float64, cubic bool) float64 {
 	switch {
 	case !cubic:

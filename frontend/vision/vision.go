@@ -453,7 +453,7 @@ func (c *Config) weights(p projector) []weightSpec {
 	return list
 }
 
-// lastLayer is the number of layers that the projector needs.
+// lastLayer returns the number of layers that the projector needs.
 func (c *Config) lastLayer() int {
 	if len(c.Features) > 0 {
 		return slices.Max(c.Features)
@@ -476,10 +476,10 @@ func (c *Config) layerWeights(blk string) []weightSpec {
 		matrix(blk+"attn_v", c.Width, c.Width))
 }
 
-// side is the number of patches of each side of a square picture.
+// side returns the number of patches of each side of a square picture.
 func (c *Config) side() int { return c.ImageSize / c.PatchSize }
 
-// RowWidth is the number of elements of a row that the tower makes: Out, and Out for each layer of Deepstack.
+// RowWidth returns the number of elements of a row that the tower makes: Out, and Out for each layer of Deepstack.
 func (c Config) RowWidth() int { return c.Out * (1 + len(c.Deepstack)) }
 
 // ManySizes reports whether the number of rows depends on the picture.
@@ -488,7 +488,7 @@ func (c Config) ManySizes() bool {
 	return err == nil && p.manySizes
 }
 
-// Rows is the number of rows that the tower makes of a picture. It is 1, the least, if it depends on the picture.
+// Rows returns the number of rows that the tower makes of a picture. It is 1, the least, if it depends on the picture.
 func (c Config) Rows() int {
 	if c.ManySizes() {
 		return 1
@@ -507,7 +507,7 @@ func (c Config) MaxRows() int {
 // Grid is the number of rows and columns of a picture's patches. Both are multiples of Config.Merge.
 type Grid struct{ Rows, Columns int }
 
-// Merged is the grid of the rows that the tower makes.
+// Merged returns the grid of the rows that the tower makes.
 func (c Config) Merged(g Grid) Grid { return Grid{g.Rows / c.Merge, g.Columns / c.Merge} }
 
 // Places returns the row and the column of each patch, in the order of the tower's input: square after square of
@@ -659,7 +659,7 @@ func (t tower) interpolated(table nn.Weights) frontend.Tensor {
 	return mix(mix(at(top, left), at(top, right), across), mix(at(bottom, left), at(bottom, right), across), down)
 }
 
-// tableSide is the number of places on each side of a table of positions.
+// tableSide returns the number of places on each side of a table of positions.
 func tableSide(t ir.Type) int { return int(math.Sqrt(float64(t.Shape[0].Static()))) }
 
 // norm normalizes x by the projector's kind of norm.
@@ -700,7 +700,7 @@ func (t tower) layer(x frontend.Tensor, i int) frontend.Tensor {
 	return x.Add(t.feedForward(t.norm(x, blk+"ln2"), w))
 }
 
-// feedForward is the feed-forward layer, gated if the file has ffn_gate.
+// feedForward computes the feed-forward layer, gated if the file has ffn_gate.
 func (t tower) feedForward(x frontend.Tensor, w nn.Weights) frontend.Tensor {
 	h := nn.Linear(x, w.Sub("ffn_up"))
 	if w.Sub("ffn_gate").Has("weight") {

@@ -20,7 +20,8 @@ const (
 // First is the initial pace, at which a device has the fewest steps in flight.
 const First = targetTime
 
-// Depth is the number of steps that should be in flight, given the time of a step and the number of collected steps.
+// Depth returns the number of steps that should be in flight, given the time of a step and the number of collected
+// steps.
 func Depth(pace time.Duration, collected int) int {
 	deepest := earlySteps
 	if collected >= 2*maxSteps {

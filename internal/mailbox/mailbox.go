@@ -174,7 +174,7 @@ func (m *Mailbox) Close() error {
 	return nil
 }
 
-// SlotWords is the number of words for slots.
+// SlotWords returns the number of words that the mailbox has for slots.
 func (m *Mailbox) SlotWords() int { return m.size }
 
 // SetSlotWords sets the number of words for slots in each device's own memory. Call it if the slots are there.

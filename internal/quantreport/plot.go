@@ -98,7 +98,7 @@ func (p *panel) x(bits float64) float64 {
 	return panelLeft + (panelRight-panelLeft)*math.Log(bits/leastBits)/math.Log(mostBits/leastBits)
 }
 
-// span is the range of values, whole powers of ten.
+// span returns the range of the panel's values as exponents of 10, rounded outward.
 func (p *panel) span() (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	for _, m := range p.marks {
@@ -166,7 +166,7 @@ func (a box) overlaps(b box) bool {
 	return a.x < b.x+b.w && b.x < a.x+a.w && a.y < b.y+b.h && b.y < a.y+a.h
 }
 
-// nearest is the point of the box that is closest to a point.
+// nearest returns the point of the box that is closest to a point.
 func (a box) nearest(x, y float64) (float64, float64) {
 	return max(a.x, min(x, a.x+a.w)), max(a.y, min(y, a.y+a.h))
 }
@@ -225,7 +225,7 @@ func (p *panel) holds(b box) bool {
 	return b.x > panelLeft+2 && b.x+b.w < panelRight && b.y > p.y && b.y+b.h < p.y+panelHeight-2
 }
 
-// nearestOf is the index of the box that is nearest to b.
+// nearestOf returns the index of the box that is nearest to b.
 func nearestOf(b box, list []box) int {
 	best, least := 0, math.Inf(1)
 	for i, o := range list {

@@ -56,7 +56,7 @@ type score struct {
 	Agreement  float64 `json:"agreement"` // share of most likely tokens equal with the f16 model's
 }
 
-// bits is the number of bits per element of a format.
+// bits returns the number of bits per element of a format.
 func bits(t ir.DType) float64 { return 8 * float64(t.BlockBytes()) / float64(t.BlockElems()) }
 
 // ratio is how many times smaller than f32 a format is.

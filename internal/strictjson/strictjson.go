@@ -155,7 +155,7 @@ func (r *reader) text() string {
 	return text
 }
 
-// unit is the number of four hexadecimal digits.
+// unit returns the number that the four hexadecimal digits at position `at` stand for.
 func (r *reader) unit(at int) rune {
 	n, err := strconv.ParseUint(string(r.data[min(at, len(r.data)):min(at+4, len(r.data))]), 16, 16)
 	if err != nil {

@@ -88,7 +88,7 @@ func findGroups(nodes []Node, strings []string) []Group {
 // run is a range of a sequence that repeats with a period.
 type run struct{ from, to, period int }
 
-// covered is the number of elements in whole copies.
+// covered returns the number of elements of the run that whole copies cover.
 func (r run) covered() int { return (r.to - r.from) / r.period * r.period }
 
 // findRuns finds ranges of a sequence that repeat a subsequence at least twice in a row. The ranges do not overlap.

@@ -30,7 +30,7 @@ func (l *literals) take(mark string) bool {
 	return true
 }
 
-// fails is the state if an expected mark is not there: more text may have it, or not.
+// fails returns the state if an expected mark is not there: more text may have it, or not.
 func (l *literals) fails(mark string) state {
 	if strings.HasPrefix(mark, l.rest()) {
 		return partial

@@ -470,7 +470,7 @@ func (p *intConv) divide(c *interp.Call) *intTasks {
 	return t
 }
 
-// fewest is the smallest number of channels in a task, unless the convolution has fewer.
+// fewest returns the smallest number of channels in a task, unless the convolution has fewer.
 func (p *intConv) fewest() int { return 2 * p.dots[0].rows }
 
 // before returns the number of results at positions before the given one, and whether the given one has a result.

@@ -141,7 +141,7 @@ func (s *scan) step(own, factors []float32, t, head int) {
 	}
 }
 
-// width is the number of factors by which a row of the state decays: 1, or one for each element.
+// width returns the number of factors by which a row of the state decays: 1, or one for each element.
 func (s *scan) width() int {
 	if s.decayEach > 1 || s.rateEach > 1 {
 		return s.keys

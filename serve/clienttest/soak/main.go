@@ -238,7 +238,7 @@ func with(body object, more object) object {
 	return body
 }
 
-// completion is a greedy completion: its answer is always the same.
+// completion returns a greedy completion: its answer is always the same.
 func completion(r *rand.Rand) object {
 	return object{"prompt": oneOf(r, prompts), "max_tokens": 2 + r.IntN(6), "temperature": 0}
 }

@@ -408,7 +408,7 @@ func (f panelFormat) row() {
 	RET()
 }
 
-// partBytes is the size of a part in a panel.
+// partBytes returns the size of a part in a panel.
 func (f panelFormat) partBytes() int {
 	n := 64 * (f.share/4 + 1)
 	if f.minima {
