@@ -67,7 +67,8 @@ func (c Ceilings) Share(p Precision, gbps, tflops float64) (share float64, of st
 	return memory, "memory"
 }
 
-// shareOf is like Share, for a result. Memory bandwidth does not limit a case that stays in the cache.
+// shareOf returns the fraction of the ceilings that a result reaches, as Share does. Memory bandwidth does not limit a
+// case that stays in the cache.
 func (c Ceilings) shareOf(r *Result) (share float64, of string) {
 	gbps := r.GBps
 	if r.Cached {

@@ -19,8 +19,8 @@ func llama2(t ir.DType, layers int) llm.Config {
 	return c
 }
 
-// llamaCases are typical uses of a large model: the next token after texts of some lengths, steps for several texts
-// at once, and a prompt.
+// llamaCases returns cases of typical uses of a large model: the next token after texts of some lengths, steps for
+// several texts at once, and a prompt.
 func llamaCases(scale Scale) []Case {
 	model := llama2
 	if scale == Tiny {

@@ -10,7 +10,8 @@ import (
 // matrixSample compares the elements of 48 random rows in 48 random columns.
 var matrixSample = []Sample{{"m": Some(48), "n": Some(48)}}
 
-// matmulCases are square matmuls and one layer's shape in each dtype, precision and block format.
+// matmulCases returns the cases of matmuls: square ones and one layer's shape in each dtype, precision and block
+// format.
 func matmulCases(scale Scale) []Case {
 	var list []Case
 	for _, t := range []ir.DType{ir.F16, ir.BF16} {
@@ -49,7 +50,7 @@ func matmulCases(scale Scale) []Case {
 	return append(list, fusedMatMulCase(scale.of(512, 16), scale.of(4096, 64), scale.of(4096, 64)))
 }
 
-// sizesText is m x n x k.
+// sizesText returns the text "MxNxK".
 func sizesText(m, n, k int) string { return fmt.Sprintf("%dx%dx%d", m, n, k) }
 
 func precisionOf(t ir.DType) Precision {
@@ -59,7 +60,7 @@ func precisionOf(t ir.DType) Precision {
 	return VectorF32
 }
 
-// denseCase is x[m,k] times the transpose of w[n,k], as a linear layer has it.
+// denseCase returns a case of a matmul of x[m,k] and the transpose of w[n,k], as a linear layer has it.
 func denseCase(t ir.DType, m, n, k int) Case {
 	return Case{
 		Name: name("matmul", t, sizesText(m, n, k)), Sizes: Sizes{"m": m, "n": n, "k": k},
@@ -94,7 +95,7 @@ func scaledBytesCase(m, n, k int) Case {
 	return c
 }
 
-// plainCase is x[m,k] times w[k,n].
+// plainCase returns a case of a matmul of x[m,k] and w[k,n].
 func plainCase(t ir.DType, m, n, k int) Case {
 	c := denseCase(t, m, n, k)
 	c.Name = name("matmul", t, sizesText(m, n, k), "kn")
@@ -116,7 +117,7 @@ func halfSumsCase(m, n, k int) Case {
 	return c
 }
 
-// splitCase is like denseCase, but computes in f32 and allows splitting its operands into bf16.
+// splitCase returns a case of an f32 matmul that allows splitting its operands into bf16.
 func splitCase(m, n, k int) Case {
 	c := denseCase(ir.F32, m, n, k)
 	c.Name, c.Precision = name("matmul", "f32_bf16x3", sizesText(m, n, k)), SplitF32

@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// memoryCases are bound by memory traffic: elementwise ops, gated layers, and ops that only move data.
+// memoryCases returns the cases that are bound by memory traffic: elementwise ops, gated layers, and ops that only move
+// data.
 func memoryCases(scale Scale) []Case {
 	list := elementwiseCases(scale.of(64<<20, 1<<16))
 	// Sizes from a core's cache upwards; the elementwise cases above exceed every cache.
@@ -128,7 +129,7 @@ func rowsCase(t ir.DType, rows, width, table int) Case {
 	}
 }
 
-// embeddingCase is rowsCase of a quantized table, as f32.
+// embeddingCase returns a case of a gather of rows from a quantized table, as f32.
 func embeddingCase(t ir.DType, rows, width, table int) Case {
 	row, _ := t.BytesFor(int64(width)) // a multiple of every block
 	return Case{

@@ -8,7 +8,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// modelCases are kernel launches and whole language models.
+// modelCases returns the cases of kernel launches and of whole language models.
 func modelCases(scale Scale) []Case {
 	launches := scale.of(1000, 50)
 	list := []Case{dependentCase(launches), independentCase(launches)}

@@ -81,7 +81,7 @@ func longRowsCases(n int) []Case {
 	return []Case{sum, softmax, argmax}
 }
 
-// oddRowsCase has rows that start at any element offset, without alignment.
+// oddRowsCase returns a case of rows that start at any element offset, without alignment.
 func oddRowsCase(m, n int) Case {
 	c := rowsOf("softmax", m, n, func(x frontend.Tensor) frontend.Tensor { return x.Softmax(1) })
 	c.Axes["y"] = "m n"
@@ -105,7 +105,7 @@ func outerCases(scale Scale) []Case {
 	}
 }
 
-// sumAllCase has a single result, and the reference computes the whole sum.
+// sumAllCase returns a case with a single result, the sum of a matrix. The reference computes the whole sum.
 func sumAllCase(m, n int) Case {
 	c := grid("sum_all", ir.F32, m, n, "", func(x frontend.Tensor) frontend.Tensor { return x.Sum() })
 	c.Fills = map[string]Fill{"x": {0, 1}} // so that large terms do not cancel

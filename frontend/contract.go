@@ -38,7 +38,7 @@ func (t Tensor) MatMulIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("precision", string(p)))
 }
 
-// MatMulTIn is like MatMulT, but with a given precision.
+// MatMulTIn returns the matmul with w given as [..., N, K], as MatMulT does, in a given precision.
 func (t Tensor) MatMulTIn(p Precision, w Tensor) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{w}, attr("transpose_b", true), attr("precision", string(p)))
 }
@@ -50,7 +50,7 @@ func (t Tensor) MatMulID(weights, ids Tensor) Tensor {
 	return t.apply(ir.OpMatMulID, []Tensor{weights, ids})
 }
 
-// MatMulIDIn is like MatMulID, but with a given precision.
+// MatMulIDIn returns the matmul of a mixture of experts, as MatMulID does, in a given precision.
 func (t Tensor) MatMulIDIn(p Precision, weights, ids Tensor) Tensor {
 	return t.apply(ir.OpMatMulID, []Tensor{weights, ids}, attr("precision", string(p)))
 }

@@ -88,13 +88,14 @@ func (b *Builder) Scan(first, xs []Tensor,
 	return b.scan(first, xs, false, body)
 }
 
-// ScanBack is like Scan, but runs from the last elements to the first. The stacks have the order of xs.
+// ScanBack runs body for each coordinate of the outermost axis of xs, as Scan does, but from the last to the first. The
+// stacks have the order of xs.
 func (b *Builder) ScanBack(first, xs []Tensor,
 	body func(carried, x []Tensor) (next, outs []Tensor)) (last, stacks []Tensor) {
 	return b.scan(first, xs, true, body)
 }
 
-// scan is Scan, or ScanBack if back is set.
+// scan builds the loop of Scan or, if back is set, of ScanBack.
 func (b *Builder) scan(first, xs []Tensor, back bool,
 	body func(carried, x []Tensor) (next, outs []Tensor)) (last, stacks []Tensor) {
 	const op = "scan"

@@ -13,7 +13,8 @@ func CustomOp(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	return CustomOps(op, args, attrs...)[0]
 }
 
-// CustomOps is like CustomOp, for a kernel with several results: it returns all of them. One dispatch computes them.
+// CustomOps applies an op added by ir.RegisterCustom to its arguments, in their declared order, and returns all of its
+// results. One dispatch computes them.
 func CustomOps(op ir.Op, args []Tensor, attrs ...ir.Attr) []Tensor {
 	custom := op.Info().Custom
 	switch {

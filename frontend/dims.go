@@ -38,7 +38,8 @@ func toShape(dims []Dim) (ir.Shape, error) {
 	return s, nil
 }
 
-// mustShape is like toShape, but fails with an Error of op.
+// mustShape returns the shape that a list of dims describes, see toShape. It fails with an error of op if one is no
+// dim.
 func mustShape(op ir.Op, dims []Dim, args ...Tensor) ir.Shape {
 	s, err := toShape(dims)
 	if err != nil {
@@ -47,7 +48,7 @@ func mustShape(op ir.Op, dims []Dim, args ...Tensor) ir.Shape {
 	return s
 }
 
-// mustDim is like mustShape, for exactly one dim.
+// mustDim returns the one extent that d describes. It fails with an error of op if d is no dim, or several.
 func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
 	s := mustShape(op, []Dim{d}, args...)
 	if len(s) != 1 {

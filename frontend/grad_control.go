@@ -14,7 +14,8 @@ func (b *Builder) copyOf(g *ir.Graph, given map[*ir.Node]Tensor) []Tensor {
 	return b.copyNodes(g.Nodes(), given)
 }
 
-// copyNodes is like copyOf, for some nodes of a graph. They may only read each other and nodes with a replacement.
+// copyNodes copies some nodes of a graph, and returns the copies by ID. The nodes may only read each other, and nodes
+// in given, which it replaces by given's tensors. Copies keep the gradient rules set by opaque.
 func (b *Builder) copyNodes(nodes []*ir.Node, given map[*ir.Node]Tensor) []Tensor {
 	made := map[*ir.Node]Tensor{}
 	maps.Copy(made, given)

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// matmulIn is like MatMul, but with the value of an op's attribute precision.
+// matmulIn returns the matmul of t and u in the precision that an op's attribute names.
 func (t Tensor) matmulIn(u Tensor, precision string) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{u}, attr("precision", precision))
 }

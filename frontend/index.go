@@ -81,7 +81,8 @@ func (t Tensor) IndexAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// IndexAddUnordered is like IndexAdd, but in any order of the updates; see [Tensor.ScatterAddUnordered].
+// IndexAddUnordered adds slices of updates along an axis to slices of t, as IndexAdd does, but in any order, which is
+// faster; see [Tensor.ScatterAddUnordered].
 func (t Tensor) IndexAddUnordered(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
 }
@@ -103,17 +104,20 @@ func (t Tensor) ScatterNDDistinct(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterND, []Tensor{indices, updates}, attr("unique", true))
 }
 
-// ScatterNDAdd is like ScatterND, but adds, in row-major order.
+// ScatterNDAdd returns t with updates added to elements or slices, in the row-major order of indices. indices are those
+// of ScatterND.
 func (t Tensor) ScatterNDAdd(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates})
 }
 
-// ScatterNDAddUnordered is like ScatterNDAdd, but may add floats in any order; see [Tensor.ScatterAddUnordered].
+// ScatterNDAddUnordered returns t with updates added to elements or slices, as ScatterNDAdd does, but may add floats in
+// any order; see [Tensor.ScatterAddUnordered].
 func (t Tensor) ScatterNDAddUnordered(indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates}, attr("unordered", true))
 }
 
-// ScatterNDReduce is like ScatterND, but combines elements with their updates, with the modes of ScatterReduce.
+// ScatterNDReduce returns t with elements or slices combined with updates, by a mode of ScatterReduce. indices are
+// those of ScatterND.
 func (t Tensor) ScatterNDReduce(mode string, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatterNDAdd, []Tensor{indices, updates}, attr("mode", mode))
 }

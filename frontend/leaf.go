@@ -31,7 +31,7 @@ func (b *Builder) ShardedState(axis int, name string, t ir.DType, dims ...Dim) T
 	return b.named(ir.OpState, name, t, dims, attr("shard", axis))
 }
 
-// StateFrom is like State, but with an initial value, such as ir.InitialNormal(0, 0.02, seed).
+// StateFrom returns a state, as State does, that begins with the given values, such as ir.InitialNormal(0, 0.02, seed).
 func (b *Builder) StateFrom(first ir.Initial, name string, t ir.DType, dims ...Dim) Tensor {
 	return b.add(ir.OpState, nil, attr("name", name), attr("dtype", t), attr("shape", mustShape(ir.OpState, dims)),
 		attr("init", first.String()))

@@ -5,76 +5,78 @@ import "github.com/vkc-go/vkc/ir"
 // Reductions fold the given axes, or all axes if none is given. The Keep forms leave each folded axis with extent 1, so
 // that the result broadcasts against t.
 
-// Sum adds up; integers wrap. Over no elements it is 0.
+// Sum returns the sum over the given axes, or over all axes if none is given. Integers wrap. The sum of no elements is
+// 0.
 func (t Tensor) Sum(axes ...int) Tensor { return t.reduce(ir.OpSum, axes, false) }
 
-// SumKeep is like Sum, but keeps the axes at extent 1.
+// SumKeep returns the sum over axes, as Sum does, and keeps each of these axes with extent 1.
 func (t Tensor) SumKeep(axes ...int) Tensor { return t.reduce(ir.OpSum, axes, true) }
 
-// Mean returns the arithmetic mean of floats. Over no elements it is NaN.
+// Mean returns the arithmetic mean of floats over the given axes, or over all. The mean of no elements is NaN.
 func (t Tensor) Mean(axes ...int) Tensor { return t.reduce(ir.OpMean, axes, false) }
 
-// MeanKeep is like Mean, but keeps the axes at extent 1.
+// MeanKeep returns the mean over axes, as Mean does, and keeps each of these axes with extent 1.
 func (t Tensor) MeanKeep(axes ...int) Tensor { return t.reduce(ir.OpMean, axes, true) }
 
-// Prod multiplies; integers wrap. Over no elements it is 1.
+// Prod returns the product over the given axes, or over all. Integers wrap. The product of no elements is 1.
 func (t Tensor) Prod(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, false) }
 
-// ProdKeep is like Prod, but keeps the axes at extent 1.
+// ProdKeep returns the product over axes, as Prod does, and keeps each of these axes with extent 1.
 func (t Tensor) ProdKeep(axes ...int) Tensor { return t.reduce(ir.OpProd, axes, true) }
 
-// ReduceMax returns the largest element, or NaN if an element is NaN. Over no elements it is the smallest value of the
-// dtype.
+// ReduceMax returns the largest element over the given axes, or over all. It is NaN if an element is NaN. Over no
+// elements it is the smallest value of the dtype.
 func (t Tensor) ReduceMax(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, false) }
 
-// ReduceMaxKeep is like ReduceMax, but keeps the axes at extent 1.
+// ReduceMaxKeep returns the largest element over axes, as ReduceMax does, and keeps each of these axes with extent 1.
 func (t Tensor) ReduceMaxKeep(axes ...int) Tensor { return t.reduce(ir.OpReduceMax, axes, true) }
 
-// ReduceMin returns the smallest element, or NaN if an element is NaN. Over no elements it is the largest value of the
-// dtype.
+// ReduceMin returns the smallest element over the given axes, or over all. It is NaN if an element is NaN. Over no
+// elements it is the largest value of the dtype.
 func (t Tensor) ReduceMin(axes ...int) Tensor { return t.reduce(ir.OpReduceMin, axes, false) }
 
-// ReduceMinKeep is like ReduceMin, but keeps the axes at extent 1.
+// ReduceMinKeep returns the smallest element over axes, as ReduceMin does, and keeps each of these axes with extent 1.
 func (t Tensor) ReduceMinKeep(axes ...int) Tensor { return t.reduce(ir.OpReduceMin, axes, true) }
 
-// Any is whether any of the bools is true. Over no elements it is false.
+// Any returns whether any of the bools over the given axes, or over all, is true. Over no elements it is false.
 func (t Tensor) Any(axes ...int) Tensor { return t.reduce(ir.OpAny, axes, false) }
 
-// AnyKeep is like Any, but keeps the axes at extent 1.
+// AnyKeep returns whether any of the bools over axes is true, as Any does, and keeps each of these axes with extent 1.
 func (t Tensor) AnyKeep(axes ...int) Tensor { return t.reduce(ir.OpAny, axes, true) }
 
-// All is whether all of the bools are true. Over no elements it is true.
+// All returns whether all of the bools over the given axes, or over all, are true. Over no elements it is true.
 func (t Tensor) All(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, false) }
 
-// AllKeep is like All, but keeps the axes at extent 1.
+// AllKeep returns whether all of the bools over axes are true, as All does, and keeps each of these axes with extent 1.
 func (t Tensor) AllKeep(axes ...int) Tensor { return t.reduce(ir.OpAll, axes, true) }
 
-// Norm1 returns the sum of absolute values. Over no elements it is 0.
+// Norm1 returns the sum of absolute values over the given axes, or over all. Over no elements it is 0.
 func (t Tensor) Norm1(axes ...int) Tensor { return t.reduce(ir.OpNorm1, axes, false) }
 
-// Norm1Keep is like Norm1, but keeps the axes at extent 1.
+// Norm1Keep returns the sum of absolute values over axes, as Norm1 does, and keeps each of these axes with extent 1.
 func (t Tensor) Norm1Keep(axes ...int) Tensor { return t.reduce(ir.OpNorm1, axes, true) }
 
-// Norm2 returns the square root of the sum of squares. Over no elements it is 0.
+// Norm2 returns the square root of the sum of squares over the given axes, or over all. Over no elements it is 0.
 func (t Tensor) Norm2(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, false) }
 
-// Norm2Keep is like Norm2, but keeps the axes at extent 1.
+// Norm2Keep returns the Euclidean norm over axes, as Norm2 does, and keeps each of these axes with extent 1.
 func (t Tensor) Norm2Keep(axes ...int) Tensor { return t.reduce(ir.OpNorm2, axes, true) }
 
-// NormP returns the p-norm, sum(|x|^p)^(1/p) for p > 0. Over no elements it is 0.
+// NormP returns the p-norm, sum(|x|^p)^(1/p) for p > 0, over the given axes, or over all. Over no elements it is 0.
 func (t Tensor) NormP(p float64, axes ...int) Tensor { return t.normP(p, axes, false) }
 
-// NormPKeep is like NormP, but keeps the axes at extent 1.
+// NormPKeep returns the p-norm over axes, as NormP does, and keeps each of these axes with extent 1.
 func (t Tensor) NormPKeep(p float64, axes ...int) Tensor { return t.normP(p, axes, true) }
 
 func (t Tensor) normP(p float64, axes []int, keep bool) Tensor {
 	return t.unary(ir.OpNormP, attr("p", p), attr("axes", axes), attr("keepdims", keep))
 }
 
-// LogSumExp is log(sum(exp(x))), computed without overflow. Over no elements it is -inf.
+// LogSumExp returns log(sum(exp(x))) over the given axes, or over all, computed without overflow. Over no elements it
+// is -inf.
 func (t Tensor) LogSumExp(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, false) }
 
-// LogSumExpKeep is like LogSumExp, but keeps the axes at extent 1.
+// LogSumExpKeep returns log(sum(exp(x))) over axes, as LogSumExp does, and keeps each of these axes with extent 1.
 func (t Tensor) LogSumExpKeep(axes ...int) Tensor { return t.reduce(ir.OpLogSumExp, axes, true) }
 
 // Variance returns the sum of squared differences from the mean, divided by the number of elements minus correction: 0
@@ -83,7 +85,7 @@ func (t Tensor) Variance(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, false)
 }
 
-// VarianceKeep is like Variance, but keeps the axes at extent 1.
+// VarianceKeep returns the variance over axes, as Variance does, and keeps each of these axes with extent 1.
 func (t Tensor) VarianceKeep(correction int, axes ...int) Tensor {
 	return t.variance(correction, axes, true)
 }
@@ -129,13 +131,15 @@ func (t Tensor) reduce(op ir.Op, axes []int, keep bool) Tensor {
 // Argmax returns the coordinate, as i32, of the first largest element along an axis. NaN counts as largest.
 func (t Tensor) Argmax(axis int) Tensor { return t.arg(ir.OpArgmax, axis, false) }
 
-// ArgmaxKeep is like Argmax, but keeps the axis at extent 1.
+// ArgmaxKeep returns the coordinate of the largest element along an axis, as Argmax does, and keeps the axis with
+// extent 1.
 func (t Tensor) ArgmaxKeep(axis int) Tensor { return t.arg(ir.OpArgmax, axis, true) }
 
 // Argmin returns the coordinate, as i32, of the first smallest element along an axis. NaN counts as smallest.
 func (t Tensor) Argmin(axis int) Tensor { return t.arg(ir.OpArgmin, axis, false) }
 
-// ArgminKeep is like Argmin, but keeps the axis at extent 1.
+// ArgminKeep returns the coordinate of the smallest element along an axis, as Argmin does, and keeps the axis with
+// extent 1.
 func (t Tensor) ArgminKeep(axis int) Tensor { return t.arg(ir.OpArgmin, axis, true) }
 
 func (t Tensor) arg(op ir.Op, axis int, keep bool) Tensor {

@@ -46,7 +46,7 @@ func (t Tensor) scanOp(op ir.Op, axis int, options []ScanOption) Tensor {
 // Sort sorts the elements along an axis in ascending order.
 func (t Tensor) Sort(axis int) Tensor { return t.unary(ir.OpSort, attr("axis", axis)) }
 
-// SortDescending is like Sort, but puts the largest first.
+// SortDescending sorts the elements along an axis in descending order.
 func (t Tensor) SortDescending(axis int) Tensor {
 	return t.unary(ir.OpSort, attr("axis", axis), attr("descending", true))
 }
@@ -55,7 +55,8 @@ func (t Tensor) SortDescending(axis int) Tensor {
 // gives Sort.
 func (t Tensor) Argsort(axis int) Tensor { return t.unary(ir.OpArgsort, attr("axis", axis)) }
 
-// ArgsortDescending is like Argsort, but in the order of SortDescending.
+// ArgsortDescending returns the coordinates, as i32, that sort the elements along an axis in descending order: Gather
+// with them gives SortDescending.
 func (t Tensor) ArgsortDescending(axis int) Tensor {
 	return t.unary(ir.OpArgsort, attr("axis", axis), attr("descending", true))
 }

@@ -169,7 +169,8 @@ func (t Tensor) ResizeLinear(alignCorners bool, size ...Dim) Tensor {
 		attr("align_corners", alignCorners))
 }
 
-// ResizeCubic is like ResizeLinear, but by cubic convolution, bicubic over two axes.
+// ResizeCubic changes the extents of the innermost axes by cubic convolution (bicubic over two axes). alignCorners
+// means the same as for ResizeLinear.
 func (t Tensor) ResizeCubic(alignCorners bool, size ...Dim) Tensor {
 	return t.unary(ir.OpResizeCubic, attr("size", mustShape(ir.OpResizeCubic, size, t)),
 		attr("align_corners", alignCorners))

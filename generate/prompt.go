@@ -81,7 +81,8 @@ func (m *Model) Fit(c chat.Context, room int) (prompt []int32, forgotten int, er
 	return prompt, forgotten, err
 }
 
-// FitWith is like Fit, for a conversation with pictures as in PromptWith. rest are the pictures in the prompt.
+// FitWith returns the tokens of a conversation with pictures, as PromptWith does, but leaves room for `room` tokens of
+// the answer. It drops messages as Fit does, and their pictures. rest are the pictures in the prompt.
 func (m *Model) FitWith(c chat.Context, images []*Image, room int) (prompt []int32, rest []*Image, forgotten int,
 	err error) {
 	c.Messages, images = slices.Clone(c.Messages), slices.Clone(images)

@@ -39,7 +39,7 @@ func fixed(of shapes.AxisBindings) axes {
 	return out
 }
 
-// symbols are the values of the symbols of bounded.
+// symbols returns the values of the symbols that bounded makes of axes.
 func symbols(of shapes.AxisBindings) map[string]int64 {
 	out := map[string]int64{}
 	for i, name := range slices.Sorted(maps.Keys(of)) {
@@ -99,7 +99,7 @@ func (l *lowering) dims(s shapes.Shape) ir.Shape {
 	return out
 }
 
-// numbers is dims for operations that need static extents.
+// numbers returns the extents of a shape for operations that need them static.
 func (l *lowering) numbers(s shapes.Shape) []int { return numbers(l.b, l.dims(s)) }
 
 // sizes returns the extents of a tensor, for operations that need static extents.

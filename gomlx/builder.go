@@ -94,7 +94,7 @@ type operation struct {
 // build emits an operation: it returns the results for given arguments.
 type build func(l *lowering, in []frontend.Tensor) []frontend.Tensor
 
-// one is a build of one result.
+// one returns the build function of an operation with one result, which b computes.
 func one(b func(in []frontend.Tensor) frontend.Tensor) build {
 	return func(_ *lowering, in []frontend.Tensor) []frontend.Tensor { return []frontend.Tensor{b(in)} }
 }
@@ -257,7 +257,8 @@ func (f *Function) append(op *operation, of ...shapes.Shape) ([]*value, error) {
 	return results, nil
 }
 
-// addOne is like add, for one result. It returns err, the error of shape inference, if it is not nil.
+// addOne adds an operation with one result, as add does, and returns that. It returns err, the error of shape
+// inference, if it is not nil.
 func (f *Function) addOne(kind compute.OpType, args []*value, shape shapes.Shape, err error, b build) (compute.Value,
 	error) {
 	if err != nil {

@@ -28,7 +28,7 @@ var elementTypes = map[dtypes.DType]ir.DType{
 	dtypes.Bool:     ir.Bool,
 }
 
-// elementType is vkc's dtype for one of GoMLX.
+// elementType returns vkc's dtype for one of GoMLX.
 func elementType(t dtypes.DType) (ir.DType, error) {
 	e, ok := elementTypes[t]
 	if !ok {

@@ -163,7 +163,7 @@ func (f *Function) binary(kind compute.OpType, x, y compute.Value) (compute.Valu
 	return f.addOne(kind, args, shape, err, pairwise(binaryOps, kind, args))
 }
 
-// pairwise is the build of a row of a table.
+// pairwise returns the build function of a binary operation, by its row of a table.
 func pairwise(table map[compute.OpType]func(x, y tensor) tensor, kind compute.OpType, args []*value) build {
 	of := table[kind]
 	if unsigned := unsignedOps[kind]; unsigned != nil && args[0].shape.DType == dtypes.Uint64 {
@@ -182,7 +182,8 @@ func (f *Function) compare(kind compute.OpType, x, y compute.Value) (compute.Val
 	return f.addOne(kind, args, shape, err, pairwise(comparisons, kind, args))
 }
 
-// compareInTotalOrder is like compare, but in the total order of floats. For other dtypes it is the same as plain.
+// compareInTotalOrder adds a comparison of x and y in the total order of floats, in which NaN and signed zeros have
+// their places. For other dtypes it is the operation plain.
 func (f *Function) compareInTotalOrder(kind, plain compute.OpType, x, y compute.Value) (compute.Value, error) {
 	args, err := f.values(kind, x, y)
 	if err != nil {
@@ -194,7 +195,7 @@ func (f *Function) compareInTotalOrder(kind, plain compute.OpType, x, y compute.
 	return f.compare(kind, x, y)
 }
 
-// predicate is unary with bools for a result.
+// predicate adds an operation of one operand with a result of bools.
 func (f *Function) predicate(kind compute.OpType, x compute.Value, of func(tensor) tensor) (compute.Value, error) {
 	args, err := f.values(kind, x)
 	if err != nil {

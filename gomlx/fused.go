@@ -339,7 +339,8 @@ func (f *Function) FusedScaledDotProductAttentionVJP(query, key, value compute.V
 	return results[0], results[1], results[2], nil
 }
 
-// normalized is (x-mean)*rsqrt(variance+eps), of statistics of the channels, an axis.
+// normalized returns (x-mean)*rsqrt(variance+eps). mean and variance have an element for each channel, along one axis
+// of x.
 func normalized(x, mean, variance tensor, epsilon float32, axis int) tensor {
 	c := func(t tensor) tensor { return spread(t, []int{axis}, x.Rank()) }
 	return x.Sub(c(mean)).Mul(c(variance.AddScalar(float64(epsilon)).Rsqrt()))

@@ -45,7 +45,7 @@ func (f *Function) reduce(kind compute.OpType, x compute.Value, axes []int) (com
 	}))
 }
 
-// firstAxes is 0 to n-1.
+// firstAxes returns the axes 0 to n-1.
 func firstAxes(n int) []int {
 	axes := make([]int, n)
 	for i := range axes {
@@ -267,13 +267,13 @@ func padAxes(paddings [][2]int, dilations []int, rank int) []compute.PadAxis {
 // windows has the number of windows along an axis, their size, their distance and the distance of their elements.
 type windows struct{ count, size, stride, dilation int }
 
-// element is element k of each window.
+// element returns element k of each window of x along an axis.
 func (w windows) element(x tensor, axis, k int) tensor {
 	start := k * w.dilation
 	return cut(x, axis, start, start+(w.count-1)*w.stride+1, w.stride)
 }
 
-// gather makes an axis two: windows, and their elements.
+// gather returns x with an axis replaced by two: the windows, and the elements of each.
 func (w windows) gather(x tensor, axis int) tensor {
 	places := make([]int, 0, w.count*w.size)
 	for i := range w.count {

@@ -56,7 +56,8 @@ func roundHalfEven(x float32) int32 {
 	return int32(math.Float32bits(float32(x)+toInteger)&0x7fffff) - 1<<22
 }
 
-// roundLevel is like roundHalfEven, but with a float32 result.
+// roundLevel rounds to the nearest integer, halves to even, and returns it as float32. x must be within 2^22 of zero.
+// See roundHalfEven.
 func roundLevel(x float32) float32 {
 	return float32(x) + toInteger - toInteger
 }

@@ -39,7 +39,7 @@ var exitMeanings = []struct {
 	{exitInterrupted, "interrupted by Ctrl-C or SIGTERM"},
 }
 
-// exitCodes is exitMeanings for the help.
+// exitCodes returns the meanings of exit codes as lines of the help.
 func exitCodes() string {
 	var b strings.Builder
 	for _, e := range exitMeanings {

@@ -24,7 +24,7 @@ func (a *app) say(format string, args ...any) {
 	a.stderr.Flush()
 }
 
-// note is like say, but prints nothing with --quiet.
+// note prints a line on standard error, as say does, unless --quiet is given.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
 		a.say(format, args...)

@@ -125,7 +125,7 @@ func hashed(r *run, key value) (h any, ok bool) {
 	return key, true // None, or a value that is only equal to itself
 }
 
-// hashedTuple is like hashed, for a tuple.
+// hashedTuple converts a tuple to a Go value that is equal for equal tuples; see hashed.
 func hashedTuple(r *run, l *list) (h any, ok bool) {
 	if len(l.items) > maxTupleKey {
 		fail("a key of a mapping is a tuple of %d items: want at most %d", len(l.items), maxTupleKey)
@@ -209,7 +209,7 @@ func (a args) take(at int, name string) (value, bool) {
 	return nil, false
 }
 
-// or is like take, but with a default.
+// or returns the argument at a position or with a name, as take does, or missing if there is none.
 func (a args) or(at int, name string, missing value) value {
 	if v, ok := a.take(at, name); ok {
 		return v
@@ -217,7 +217,7 @@ func (a args) or(at int, name string, missing value) value {
 	return missing
 }
 
-// need is like take, for a required argument.
+// need returns the argument at a position or with a name, as take does, and fails if there is none.
 func (a args) need(at int, name string) value {
 	v, ok := a.take(at, name)
 	if !ok {
@@ -234,7 +234,7 @@ func (a args) shift(name string) (value, args) {
 	return a.list[0], args{a.list[1:], a.names, a.named}
 }
 
-// str is like need, for a string.
+// str returns the argument at a position or with a name, and fails if it is missing or no string.
 func (a args) str(at int, name string) str {
 	s, ok := withoutMarkup(a.need(at, name)).(str)
 	if !ok {
@@ -243,7 +243,8 @@ func (a args) str(at int, name string) str {
 	return s
 }
 
-// int is like or, for an integer.
+// int returns the argument at a position or with a name, or missing if there is none. It fails if the argument is no
+// integer.
 func (a args) int(at int, name string, missing int) int {
 	n, ok := index(a.or(at, name, missing))
 	if ok {

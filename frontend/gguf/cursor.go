@@ -20,7 +20,7 @@ func (c *cursor) left() int { return len(c.data) - c.pos }
 // failf records an error at the cursor's position. An earlier error stays.
 func (c *cursor) failf(format string, args ...any) { c.failAt(c.pos, format, args...) }
 
-// failAt is like failf, for another position.
+// failAt records an error at a position of the file. An earlier error stays.
 func (c *cursor) failAt(pos int, format string, args ...any) {
 	if c.err == nil {
 		c.err = c.src.Errorf(int64(pos), format, args...)
@@ -48,7 +48,7 @@ func (c *cursor) u32(what string) uint32 {
 	return 0
 }
 
-// u64 is like u32, for 64 bits.
+// u64 reads a little-endian 64-bit number. what names it in errors. After an error it returns 0.
 func (c *cursor) u64(what string) uint64 {
 	if b := c.take(8, what); b != nil {
 		return binary.LittleEndian.Uint64(b)

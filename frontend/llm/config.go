@@ -200,7 +200,7 @@ func FromGGUF(f *gguf.File) (Config, error) {
 	return c, nil
 }
 
-// readConfig is like FromGGUF, but without the prefix of errors.
+// readConfig reads the description of a model from its file, for FromGGUF, which completes its errors.
 func readConfig(f *gguf.File) (Config, error) {
 	name, err := f.String("general.architecture")
 	if err != nil {
@@ -575,7 +575,7 @@ func (r *metadata) sizes(key string, missing []int) []int {
 // size reads a positive integer that can be an extent.
 func (r *metadata) size(key string) int { return r.sizeOf(key, nil) }
 
-// sizeOr is like size, but with a default for a missing key.
+// sizeOr reads a positive integer that can be an extent. A missing key gives missing.
 func (r *metadata) sizeOr(key string, missing int) int { return r.sizeOf(key, []int{missing}) }
 
 func (r *metadata) sizeOf(key string, missing []int) int {
@@ -639,7 +639,7 @@ func shortest(v float64) float64 {
 	return short
 }
 
-// floatOr is like float, but with a default for a missing key.
+// floatOr reads a number, as float does. A missing key gives missing.
 func (r *metadata) floatOr(key string, missing float64) float64 {
 	r.known[key] = true
 	if _, ok := r.f.Lookup(r.prefix + key); !ok {

@@ -164,7 +164,8 @@ func SwiGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	return Linear(swiGLU(gate, up), w.Sub("ffn_down"))
 }
 
-// GeGLU is like SwiGLU, but with the tanh approximation of GELU instead of silu, as in Gemma.
+// GeGLU computes the feed-forward layer of Gemma models: gate and up are x times ffn_gate and ffn_up [hidden, width],
+// and the result is gelu(gate)*up times ffn_down [width, hidden], with the tanh approximation of GELU.
 func GeGLU(x frontend.Tensor, w Weights) frontend.Tensor {
 	gate, up := Linear(x, w.Sub("ffn_gate")), Linear(x, w.Sub("ffn_up"))
 	return Linear(gate.Gelu().Mul(up), w.Sub("ffn_down"))

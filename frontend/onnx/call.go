@@ -215,10 +215,10 @@ func (c *call) intsAttr(name string) []int {
 	return widths(a.Ints)
 }
 
-// mustInt is like intAttr, for an attribute that the op requires.
+// mustInt returns the integer attribute with that name, and fails if the node lacks it.
 func (c *call) mustInt(name string) int { return int(c.must(name, AttrInt).Int) }
 
-// mustInts is like intsAttr, for an attribute that the op requires.
+// mustInts returns the attribute with that name, a list of integers, and fails if the node lacks it.
 func (c *call) mustInts(name string) []int { return widths(c.must(name, AttrInts).Ints) }
 
 // widths converts integers from int64 to int.

@@ -86,7 +86,8 @@ func unpacked(x tensor, bits int) tensor {
 	return stacked(parts, x.Rank()).Reshape(s[:len(s)-1], -1)
 }
 
-// unpackedData is like unpacked, for a constant.
+// unpackedData returns the numbers of the given bits that bytes have, a byte each. It does for a constant what unpacked
+// does for a tensor.
 func unpackedData(packed []byte, bits int) []byte {
 	if bits == 8 {
 		return packed

@@ -73,7 +73,8 @@ func next(text string) (class, int) {
 	return nextWide(text)
 }
 
-// nextWide is like next, for non-ASCII characters. It is separate so that next can be inlined.
+// nextWide returns the class and the length of a text's first character, which is not ASCII. It is separate so that
+// next can be inlined.
 func nextWide(text string) (class, int) {
 	if text == "" {
 		return 0, 0

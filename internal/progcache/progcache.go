@@ -56,7 +56,8 @@ func (c *Cache) Get(key string) (*bundle.File, bool) {
 	return c.load(cachefile.KeyOf(key))
 }
 
-// load is like Get, but by the key's hash. It parses the bundle as part of checking the entry.
+// load returns the program of an entry. It parses the bundle as part of checking the entry, so that a damaged one is
+// removed.
 func (c *Cache) load(key cachefile.Key) (*bundle.File, bool) {
 	var f *bundle.File
 	dir := c.dir

@@ -955,7 +955,8 @@ func convTilePlain(n int, out []float32, stride int, in []float32, offsets []int
 	}
 }
 
-// convTapsPlain is like convTaps, but in Go.
+// convTapsPlain computes in Go what convTaps does: it sets out to weighted sums of elements of `in` that are step
+// apart, with a weight and an offset in bytes for each term.
 func convTapsPlain(out, in []float32, offsets []int32, weights []float32, step int) {
 	clear(out)
 	for i, offset := range offsets {
@@ -965,7 +966,8 @@ func convTapsPlain(out, in []float32, offsets []int32, weights []float32, step i
 	}
 }
 
-// convPositionPlain is like convPosition, but in Go.
+// convPositionPlain computes in Go what convPosition does: it sets out to weighted sums of terms, one for each channel.
+// The weights are in blocks of channels.
 func convPositionPlain(out, terms, weights []float32) {
 	clear(out)
 	for o := 0; o < len(out) && len(terms) > 0; o++ {
@@ -976,14 +978,16 @@ func convPositionPlain(out, terms, weights []float32) {
 	}
 }
 
-// moveRowsPlain is like moveRows, but in Go.
+// moveRowsPlain copies rows of n elements in Go, as moveRows does. They are `from` elements apart in src, and `to` in
+// dst.
 func moveRowsPlain(dst []float32, to int, src []float32, from, n, rows int) {
 	for r := range rows {
 		copy(dst[r*to:][:n], src[r*from:][:n])
 	}
 }
 
-// scaleRowsPlain is like scaleRows, but in Go.
+// scaleRowsPlain sets rows of n floats to integers times a factor in Go, as scaleRows does. They are `from` elements
+// apart in src, and `to` in dst.
 func scaleRowsPlain(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
 	for r := range rows {
 		out := dst[r*to:][:n]

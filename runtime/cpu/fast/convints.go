@@ -230,7 +230,7 @@ func (p *intConv) packBytes(dst, x []byte, at, channels, apart int, first [3]int
 	}
 }
 
-// mergeListsPlain is like mergeLists, but in Go.
+// mergeListsPlain interleaves bytes of four lists in Go, as mergeLists does.
 func mergeListsPlain(groups []byte, src *[4][]byte, shift int32) {
 	for i := range groups {
 		groups[i] = src[i%groupBytes][i/groupBytes] + byte(shift)
@@ -512,7 +512,7 @@ func (p *intConv) runs(first, end int) (list []intRun) {
 	return list
 }
 
-// narrowWordsPlain is like narrowWords, but in Go.
+// narrowWordsPlain sets bytes to words plus shift in Go, as narrowWords does, and returns the sum of the shifted words.
 func narrowWordsPlain(dst []byte, src []int32, shift int32) (sum int32) {
 	for i, x := range src[:len(dst)] {
 		dst[i] = byte(x + shift)

@@ -28,7 +28,8 @@ func dot(a, b []float32) float32 {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// multiplyPlain is like multiply, but in Go.
+// multiplyPlain computes in Go what multiply does: the product of a [rows,k] and the transpose of b [cols,k]. Rows of
+// out are stride elements apart.
 func multiplyPlain(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	for i := range rows {
 		for j := range cols {
@@ -37,7 +38,8 @@ func multiplyPlain(out []float32, stride int, a, b []float32, rows, cols, k int)
 	}
 }
 
-// weighPlain is like weigh, but in Go. It sets only the elements of out from index first on.
+// weighPlain sets the elements of out from index first on to the weighted sums of rows, in Go. weigh computes all
+// elements.
 func weighPlain(out, weights, rows []float32, first int) {
 	clear(out[first:])
 	for j, w := range weights {
@@ -48,14 +50,14 @@ func weighPlain(out, weights, rows []float32, first int) {
 	}
 }
 
-// expsPlain is like exps, but in Go.
+// expsPlain replaces each element by exp(x-shift) in Go, as exps does.
 func expsPlain(x []float32, shift float32) {
 	for i, v := range x {
 		x[i] = float32(math.Exp(float64(v - shift)))
 	}
 }
 
-// fillPlain is like fill, but in Go.
+// fillPlain sets all elements of a list to x in Go, as fill does.
 func fillPlain(list []float32, x float32) {
 	for i := range list {
 		list[i] = x

@@ -57,7 +57,7 @@ func gatherBy[T index](c *interp.Call, ids []T) error {
 	return gatherElements(c, ids, elements[uint64](out), elements[uint64](from))
 }
 
-// gatherElements is like gatherBy, for a type of elements.
+// gatherElements computes a gather of elements of type E with indices of type T.
 func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) error {
 	x := c.Args[0]
 	if c.Node.Op() == ir.OpGatherND {

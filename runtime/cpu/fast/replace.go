@@ -43,7 +43,7 @@ func replaceBy[T index](c *interp.Call, ids []T) error {
 	return replaceElements(c, ids, elements[uint64](out), elements[uint64](base), elements[uint64](from))
 }
 
-// replaceElements is like replaceBy, for a type of elements.
+// replaceElements computes a scatter that replaces elements of type E, with indices of type T.
 func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, base, from []E) error {
 	if len(out) == 0 {
 		return nil

@@ -239,7 +239,7 @@ func (r *convRun) finite() bool {
 	return err == nil
 }
 
-// belowPlain is like below, but in Go.
+// belowPlain reports in Go, as below does, whether the magnitudes of all elements are below a number.
 func belowPlain(list []float32, most float32) bool {
 	for _, x := range list {
 		if !(x < most && x > -most) {
