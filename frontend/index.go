@@ -81,8 +81,8 @@ func (t Tensor) IndexAdd(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// IndexAddUnordered adds slices of updates along an axis to slices of t, as IndexAdd does, but in any order, which is
-// faster; see [Tensor.ScatterAddUnordered].
+// IndexAddUnordered adds slices of updates along an axis to slices of t, as IndexAdd does, but in any order;
+// see [Tensor.ScatterAddUnordered].
 func (t Tensor) IndexAddUnordered(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpIndexAdd, []Tensor{indices, updates}, attr("axis", axis), attr("unordered", true))
 }
