@@ -426,8 +426,8 @@ func (w width) twoProduct(aHi, aLo, bHi, bLo VecVirtual) (hi, lo VecVirtual) {
 	return hi, lo
 }
 
-// log2OfTwo generates code that returns the logarithms of the positive numbers x to base 2, as sums of two numbers. With
-// s = (m-1)/(m+1), log(m) is 2s + s^3 (2/3 + s^2 Q).
+// log2OfTwo generates code that returns the logarithms of the positive numbers x to base 2, as sums of two numbers.
+// With s = (m-1)/(m+1), log(m) is 2s + s^3 (2/3 + s^2 Q).
 func (w width) log2OfTwo(x VecVirtual) (hi, lo VecVirtual) {
 	m, e := w.splitDouble(x)
 	f, under, underLo, inverse := w.vector(), w.vector(), w.vector(), w.vector()

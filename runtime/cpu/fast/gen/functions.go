@@ -159,8 +159,8 @@ var (
 	expConstants = append([]float32{89, -104, math.Log2E, 0.693359375, -2.12194440e-4}, expPolynomial...)
 )
 
-// scaledExp generates code that replaces x by 2^n e^x. |x| is at most log(2)/2. It multiplies by 2^n in one instruction, or in two steps, so that results at both ends of float32's range
-// are right.
+// scaledExp generates code that replaces x by 2^n e^x. |x| is at most log(2)/2. It multiplies by 2^n in one
+// instruction, or in two steps, so that results at both ends of float32's range are right.
 func (w width) scaledExp(x, n VecVirtual) {
 	p := w.polynomial(x, expPolynomial...)
 	if w.size == 64 {

@@ -176,8 +176,8 @@ func (w width) columnSorts() {
 	})
 }
 
-// exchangeLanes generates the function that compares and exchanges lines of 64 bytes. of generates code that sets low and high to
-// the lesser and the greater elements of high and of memory.
+// exchangeLanes generates the assembly function that compares and exchanges lines of 64 bytes. of generates code that
+// sets low and high to the lesser and the greater elements of high and of memory.
 func (w width) exchangeLanes(suffix, typ string, of func(low, high VecVirtual, from Mem)) {
 	name := "exchange" + suffix + w.suffix
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(x *%s, pairs *uint32, n int)", typ))
