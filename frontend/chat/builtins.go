@@ -407,7 +407,7 @@ func length(_ *run, x value, _ args) value {
 	return nil
 }
 
-// orElse is the filter default: it replaces an undefined value, and with boolean=true any false value.
+// orElse computes Jinja's filter default: it replaces an undefined value, and with boolean=true any false value.
 func orElse(_ *run, x value, a args) value {
 	if isUndefined(x) || truth(a.or(1, "boolean", false)) && !truth(x) {
 		return a.or(0, "default_value", str{})

@@ -124,7 +124,7 @@ func groupBy(r *run, x value, a args) value {
 	return &p.all
 }
 
-// random is the filter random: an item of a sequence, or an undefined value if the sequence is empty.
+// random computes Jinja's filter random: an item of a sequence, or an undefined value if the sequence is empty.
 func random(r *run, x value, _ args) value {
 	items := iterate(r, x)
 	if len(items) == 0 {

@@ -254,7 +254,7 @@ func (a args) int(at int, name string, missing int) int {
 	return 0
 }
 
-// typeName is Python's name of a value's type.
+// typeName returns Python's name of a value's type.
 func typeName(v value) string {
 	switch v := v.(type) {
 	case nil:

@@ -53,7 +53,8 @@ var layouts = map[string]*layout{
 	},
 }
 
-// inTurns is numberAt and zeroAt of AWQ: a word has the rows 0, 2, 4, 6, 1, 3, 5 and 7 of 8, from the low end.
+// inTurns returns the word of a 4-bit number, and its place in the word, in the layout of AWQ. It serves as numberAt
+// and zeroAt. A word has the rows 0, 2, 4, 6, 1, 3, 5 and 7 of 8, from the low end.
 func (m *fourBits) inTurns(row, at int) (word, place int) {
 	return at*(m.rows/8) + row/8, row%8/2 + row%2*4
 }

@@ -69,7 +69,7 @@ func (a *adapters) adapt(weight string, x, y frontend.Tensor) frontend.Tensor {
 	return a.add(weight, y, func(name string) frontend.Tensor { return nn.Matmul(x, a.w, name) }, nn.Matmul)
 }
 
-// adaptStack is adapt for stacks of matrices: see nn.Weights.AdaptStacks.
+// adaptStack adds the adapters of a stack of matrices to a result; see nn.Weights.AdaptStacks.
 func (a *adapters) adaptStack(weight string, x, ids, y frontend.Tensor) frontend.Tensor {
 	matmul := func(x frontend.Tensor, w nn.Weights, name string) frontend.Tensor {
 		return nn.MatmulID(x, w, name, ids)

@@ -48,8 +48,8 @@ func gemma3nLayer(l layer, x frontend.Tensor) frontend.Tensor {
 	return corrected.Slice(0, 0, ir.D(1)).Concat(0, corrected.Slice(0, 1, x.Dim(0)).Add(l.perLayerInput(own)))
 }
 
-// sparseGeGLU is GeGLU with a threshold for gates: the mean of a token's gates plus Sparsity standard deviations. The
-// threshold is subtracted from each gate, and gates below it become 0.
+// sparseGeGLU computes the feed-forward layer GeGLU with a threshold for gates: the mean of a token's gates plus
+// Sparsity standard deviations. The threshold is subtracted from each gate, and gates below it become 0.
 func (l layer) sparseGeGLU(x frontend.Tensor) frontend.Tensor {
 	gate, up := nn.Linear(x, l.w.Sub("ffn_gate")), nn.Linear(x, l.w.Sub("ffn_up"))
 	if i := min(l.index, len(l.Sparsity)-1); i >= 0 && !math.IsInf(l.Sparsity[i], -1) {

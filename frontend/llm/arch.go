@@ -285,7 +285,8 @@ func (c Config) fusedProjections() []weightSpec {
 	return []weightSpec{matrix("attn_qkv", q+2*kv, c.Width), matrix("attn_output", c.Width, q)}
 }
 
-// eitherProjections is fusedProjections if the file has attn_qkv, or else projections.
+// eitherProjections returns the weights of the projections of attention: attn_qkv if the file has it, or else separate
+// ones.
 func (c Config) eitherProjections() []weightSpec {
 	if _, fused := c.Types["blk.0.attn_qkv.weight"]; fused {
 		return c.fusedProjections()

@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/nn"
 )
 
-// gatedAttention is attention in which attn_q has the rows of a head's queries, then the rows of a gate of its result.
+// gatedAttention computes attention in which attn_q has the rows of a head's queries, then the rows of a gate of its
+// result.
 func (l layer) gatedAttention(x frontend.Tensor) frontend.Tensor {
 	both := nn.Linear(x, l.w.Sub("attn_q")).Reshape(x.Dim(0), l.Heads, 2, l.HeadDim)
 	q := l.normAndRotate(both.Index(2, 0).SwapAxes(0, 1), "attn_q_norm")

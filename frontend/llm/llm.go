@@ -263,7 +263,8 @@ func (c Config) CheckLogits() error {
 	return nil
 }
 
-// checkLogits is CheckContext and CheckLogits.
+// checkLogits returns an error if the model has no logits, or n positions are too many for it; see CheckLogits and
+// CheckContext.
 func (c Config) checkLogits(n int) error {
 	if err := c.CheckLogits(); err != nil {
 		return err

@@ -247,8 +247,8 @@ func (l layer) add(x, y frontend.Tensor) frontend.Tensor {
 	return x.Add(y)
 }
 
-// attention is self-attention over x [T, Width], with separate weights attn_q, attn_k and attn_v or, if the file has
-// it, one weight attn_qkv.
+// attention computes self-attention over x [T, Width], with separate weights attn_q, attn_k and attn_v or, if the file
+// has it, one weight attn_qkv.
 func (l layer) attention(x frontend.Tensor) frontend.Tensor {
 	if l.Latent > 0 {
 		return l.latentAttention(x)

@@ -135,7 +135,7 @@ func (l layer) goAlong(name string, dims []int, xs []frontend.Tensor,
 	return y
 }
 
-// attentionOr is attention in layers with keys, and mix in the others.
+// attentionOr computes attention in layers with keys, and mix in the others.
 func (l layer) attentionOr(mix func(frontend.Tensor) frontend.Tensor, x frontend.Tensor) frontend.Tensor {
 	if l.KVHeads > 0 {
 		return l.attention(x)

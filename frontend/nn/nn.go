@@ -182,7 +182,8 @@ func Matmul(x frontend.Tensor, w Weights, name string) frontend.Tensor {
 	return x.MatMulT(as(w.Get(name), x.DType()))
 }
 
-// MatmulID is Matmul with a stack of matrices of that full name: see frontend.Tensor.MatMulID.
+// MatmulID multiplies each row of x by the matrices that ids select from the weight of that name, a stack of matrices;
+// see frontend.Tensor.MatMulID.
 func MatmulID(x frontend.Tensor, w Weights, name string, ids frontend.Tensor) frontend.Tensor {
 	return x.MatMulID(as(w.Get(name), x.DType()), ids)
 }

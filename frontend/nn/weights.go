@@ -52,8 +52,8 @@ func (w Weights) Adapt(f func(weight string, x, y frontend.Tensor) frontend.Tens
 	w.model.adapt = f
 }
 
-// AdaptStacks is Adapt for stacks of matrices, such as the weights of experts. y [T, U, out] is the result for x [T, U,
-// in] or [T, 1, in], and ids [T, U] select the matrices.
+// AdaptStacks sets a function that changes the results of stacks of matrices, such as the weights of experts, as LoRA
+// adapters do. y [T, U, out] is the result for x [T, U, in] or [T, 1, in], and ids [T, U] select the matrices.
 func (w Weights) AdaptStacks(f func(weight string, x, ids, y frontend.Tensor) frontend.Tensor) {
 	w.model.stack = f
 }
@@ -70,7 +70,7 @@ func (w Weights) adapted(name string, x, y frontend.Tensor) frontend.Tensor {
 	return w.model.adapt(w.name(name), x, y)
 }
 
-// adaptedStack is adapted for a stack of matrices.
+// adaptedStack returns the result y of a stack of matrices, changed by the function that AdaptStacks has set, if any.
 func (w Weights) adaptedStack(name string, x, ids, y frontend.Tensor) frontend.Tensor {
 	if w.model.stack == nil {
 		return y

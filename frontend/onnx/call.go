@@ -275,7 +275,7 @@ func (c *call) numel(s ir.Shape) ir.Dim {
 	return n
 }
 
-// openDType is like dtypeAttr, for an attribute in which 0 means the default.
+// openDType returns the dtype that the attribute with that name states, or otherwise if the attribute is missing or 0.
 func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	if c.intAttr(name, 0) == 0 {
 		return otherwise

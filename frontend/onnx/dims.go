@@ -112,7 +112,8 @@ func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 	return a, ok
 }
 
-// sameDims is the function of ops that keep integers unchanged, such as casts to integers.
+// sameDims computes ops on shapes that keep integers unchanged, such as casts to integers. It returns nil if input 0 is
+// no list of extents, or the op does change it.
 func sameDims(c *call) *value {
 	v := c.input(0)
 	to := c.typeAttr("to", 0)

@@ -597,7 +597,7 @@ func topKLabels(c *call) labels {
 	return l
 }
 
-// axesFromLabels is for norms over the axes from one on, with a scale and a bias of these axes.
+// axesFromLabels labels norms over the axes from attribute axis on, with a scale and a bias of these axes.
 func axesFromLabels(c *call) labels {
 	axis := c.axis(c.intAttr("axis", -1), c.rank(0))
 	l := c.likeInput(axesFrom(axis, c.rank(0))...)
@@ -673,7 +673,7 @@ func leadingLabels(n int) func(c *call) labels {
 	}
 }
 
-// rowLabels is for ops that add operands to each row.
+// rowLabels labels ops that add operands to each row.
 func rowLabels(c *call) labels {
 	l := elementwiseLabels(c)
 	for _, list := range append(l.in, l.out...) {
@@ -767,7 +767,7 @@ func dynamicQuantizeLabels(c *call) labels {
 	return labels{[][]int{all}, [][]int{all}, all}
 }
 
-// batchNormLabels is for a factor and an offset per channel, or for statistics of the batch.
+// batchNormLabels labels ops with a factor and an offset for each channel, or with statistics of the batch.
 func batchNormLabels(c *call) labels {
 	l := c.likeInput()
 	if len(l.in[0]) > 1 {
@@ -869,7 +869,7 @@ func einsumLabels(c *call) labels {
 	return l
 }
 
-// reduceLabels is for reductions, ArgMax and ArgMin.
+// reduceLabels labels reductions, ArgMax and ArgMin.
 func reduceLabels(c *call) labels {
 	rank := c.rank(0)
 	folded := c.foldedAxes(rank)

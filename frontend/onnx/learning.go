@@ -234,7 +234,8 @@ func scaler(c *call) tensor {
 	return castTo(x, ir.F32)
 }
 
-// probit is the inverse of the normal distribution, by an approximation of the inverse error function (Winitzki 2008).
+// probit returns the number below which the standard normal distribution has the probability x, by an approximation of
+// the inverse error function (Winitzki 2008).
 func probit(x tensor) tensor {
 	const a = 0.147 // the constant of the approximation
 	x = x.MulScalar(2).SubScalar(1)

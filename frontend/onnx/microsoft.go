@@ -82,7 +82,7 @@ func (c *call) biased() tensor {
 	return c.x(0).Add(c.x(1))
 }
 
-// quickGelu is x*sigmoid(alpha*x).
+// quickGelu builds QuickGelu: x*sigmoid(alpha*x).
 func quickGelu(c *call) tensor {
 	alpha := c.floatAttr("alpha", 1.702)
 	return wide(c.x(0), func(x tensor) tensor { return x.Mul(x.MulScalar(alpha).Sigmoid()) })
@@ -376,7 +376,7 @@ func expandDims(c *call) tensor {
 	return x.Unsqueeze(c.axis(axes[0], x.Rank()+1))
 }
 
-// microsoftRange is Range with a step of 1 if it is omitted.
+// microsoftRange builds Range, with a step of 1 if it is omitted.
 func microsoftRange(c *call) []*value {
 	if !c.has(2) {
 		one, err := ir.FromFloats(c.dtypeOf(c.input(0)), []float64{1})
@@ -388,13 +388,13 @@ func microsoftRange(c *call) []*value {
 	return rangeOp(c)
 }
 
-// microsoftGridSample is GridSample as of opset 16.
+// microsoftGridSample builds GridSample as opset 16 of ONNX defines it.
 func microsoftGridSample(c *call) tensor {
 	c.renameText("mode", "linear", map[string]string{"bilinear": "linear", "bicubic": "cubic"})
 	return gridSample(c)
 }
 
-// microsoftUnique is Unique with values in the order of their first occurrence, and without the positions of these.
+// microsoftUnique builds Unique with values in the order of their first occurrence, and without the positions of these.
 func microsoftUnique(c *call) []*value {
 	all := c.uniqueOf(c.x(0).Unique(0), 0, false)
 	return []*value{all[0], all[2], all[3]}

@@ -588,7 +588,8 @@ func gatedRelativePositionBias(c *call) tensor {
 	return u.Mul(r.Mul(c.x(5)).SubScalar(1)).AddScalar(2).Mul(c.x(2))
 }
 
-// microsoftLinearAttention is LinearAttention of ONNX with states of the last position alone.
+// microsoftLinearAttention builds LinearAttention of ONNX Runtime: ONNX's op, but with states of the last position
+// alone.
 func microsoftLinearAttention(c *call) []*value {
 	c.only("state_window", 0, "it returns the state after the last position")
 	return linearAttention(c)
@@ -604,7 +605,7 @@ func linearAttentionGate(c *call) []*value {
 	return several(decay, castTo(castTo(c.x(3), ir.F32).Sigmoid(), t))
 }
 
-// microsoftCausalConv is CausalConvWithState of ONNX along one axis, with channels before it.
+// microsoftCausalConv builds CausalConvWithState of ONNX Runtime: ONNX's op along one axis, with channels before it.
 func microsoftCausalConv(c *call) []*value {
 	c.only("ndim", 1, "the convolution is along one axis")
 	c.only("dilation", 1, "the weights apply to neighbouring positions")

@@ -60,7 +60,7 @@ func layoutOf(f func(c *call, x tensor) tensor) func(c *call, x tensor) tensor {
 	}
 }
 
-// qlinearSoftmax is Softmax along an axis or, as before opset 13, over all axes from one on.
+// qlinearSoftmax builds Softmax of the dequantized x along an axis or, as before opset 13, over all axes from one on.
 func qlinearSoftmax(c *call, x tensor) tensor {
 	if c.mustInt("opset") >= 13 {
 		return x.Softmax(c.axis(c.intAttr("axis", -1), x.Rank()))

@@ -242,14 +242,15 @@ var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *
 	c.setInput(1, c.reshaped(c.in[1], slices.Concat(y, ones(len(x)-at-len(y)))))
 })}}
 
-// ofChannels is the change of BatchNormalization in opset 9: attribute spatial allowed statistics for each element
-// instead of each channel.
+// ofChannels imports BatchNormalization of an opset before 9, in which attribute spatial allowed statistics for each
+// element instead of each channel. It fails for these.
 func ofChannels(c *call) {
 	c.only("spatial", 1, "statistics are those of channels")
 	c.setAttr("spatial", nil)
 }
 
-// testedIfSaid is for normalizations with attribute is_test, which said that they are not in training mode.
+// testedIfSaid imports a normalization of an old opset, in which attribute is_test said that the node is not in
+// training mode.
 func testedIfSaid(c *call) {
 	if c.flag("is_test", false) && c.wants(1) {
 		c.fail("is_test is 1, but it has the results of training")
@@ -257,14 +258,15 @@ func testedIfSaid(c *call) {
 	c.setAttr("is_test", nil)
 }
 
-// trainedWhereWanted is for normalizations that were in training mode if a node read their further results.
+// trainedWhereWanted imports a normalization of an old opset, which was in training mode if a node read its further
+// results.
 func trainedWhereWanted(c *call) {
 	if c.wants(1) {
 		c.setAttr("training_mode", &Attribute{Type: AttrInt, Int: 1})
 	}
 }
 
-// numberOfType is for Cast with the name of a type in attribute to, instead of the type's number.
+// numberOfType imports Cast of an old opset, in which attribute to has the name of a type instead of its number.
 func numberOfType(c *call) {
 	name := c.must("to", AttrString).String
 	for number, row := range dataTypes {
@@ -276,7 +278,8 @@ func numberOfType(c *call) {
 	c.fail("attribute to is %q, which vkc does not support", name)
 }
 
-// maskOfNumbers is for Dropout with a mask in the dtype of the elements, instead of bools.
+// maskOfNumbers imports Dropout of an old opset, in which the mask has the dtype of the elements instead of bools.
+// newer imports it with a mask of bools.
 func maskOfNumbers(c *call, newer func() []*value) []*value {
 	results := newer()
 	if len(results) > 1 {
@@ -285,7 +288,8 @@ func maskOfNumbers(c *call, newer func() []*value) []*value {
 	return results
 }
 
-// scalePerGroup is for GroupNormalization with one scale and one bias for each group, instead of for each channel.
+// scalePerGroup imports GroupNormalization of an old opset, which had one scale and one bias for each group instead of
+// each channel.
 func scalePerGroup(c *call) {
 	x := c.shapeOf(c.input(0))
 	for i := 1; i <= 2; i++ {
@@ -298,7 +302,7 @@ func scalePerGroup(c *call) {
 	}
 }
 
-// flattened is for ops along an axis, such as Softmax, in the opsets before 13. There the op takes the axis and all
+// flattened imports an op along an axis, such as Softmax, of an opset before 13. There the op takes the axis and all
 // later axes as a single axis. current imports the op as later opsets define it.
 func flattened(c *call, current func() []*value) []*value {
 	s := c.shapeOf(c.input(0))
@@ -330,7 +334,7 @@ func acrossChannels(c *call) {
 	}
 }
 
-// twoScales is for Upsample with the factors of height and width as separate attributes.
+// twoScales imports Upsample of an old opset, which had the factors of height and width as separate attributes.
 func twoScales(c *call) {
 	h, w := c.must("height_scale", AttrFloat).Float, c.must("width_scale", AttrFloat).Float
 	c.setAttr("height_scale", nil)
@@ -338,7 +342,7 @@ func twoScales(c *call) {
 	c.setAttr("scales", &Attribute{Type: AttrFloats, Floats: []float32{1, 1, h, w}})
 }
 
-// padsRenamed is for Pad with attribute paddings, which is now pads.
+// padsRenamed imports Pad of an old opset, in which attribute pads had the name paddings.
 func padsRenamed(c *call) {
 	if a := c.attr("paddings", AttrInts); a != nil {
 		c.setAttr("pads", &Attribute{Type: AttrInts, Ints: a.Ints})
@@ -346,7 +350,7 @@ func padsRenamed(c *call) {
 	}
 }
 
-// slopePerChannel is for PRelu with a vector of slopes, one for each channel.
+// slopePerChannel imports PRelu of an old opset, in which a vector of slopes had one for each channel.
 func slopePerChannel(c *call) {
 	x, slope := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
 	if len(slope) == 1 && len(x) > 2 {
@@ -354,7 +358,8 @@ func slopePerChannel(c *call) {
 	}
 }
 
-// oneAxisRepeated is for Tile that repeated only one axis, given by input 2.
+// oneAxisRepeated imports Tile of an old opset, which repeated only one axis, given by input 2, as often as input 1
+// said.
 func oneAxisRepeated(c *call) {
 	repeats := ones(len(c.shapeOf(c.input(0))))
 	repeats[c.axis(c.ints(2)[0], len(repeats))] = ir.D(c.ints(1)[0])

@@ -166,7 +166,7 @@ func (m *Model) symbols() map[string]string {
 	return symbols
 }
 
-// spellings is the inverse of symbols.
+// spellings returns the names of extents as the file spells them, by their symbols in the graph.
 func (m *Model) spellings() map[string]string {
 	all := map[string]string{}
 	for name, symbol := range m.symbols() {

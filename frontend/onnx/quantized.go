@@ -46,8 +46,9 @@ func quantized(x, scale, zero tensor, t ir.DType) tensor {
 	return rounded(x.Div(castTo(scale, x.DType())), zero, t)
 }
 
-// requantized is quantized for sums of products x of integers with the scales a and b. It multiplies by one number, as
-// onnxruntime does, so that both round equally.
+// requantized rounds x*a*b/scale to integers, adds the zero point, if any, and saturates to dtype t. x are sums of
+// products of integers with the scales a and b. It multiplies by one number, as onnxruntime does, so that both round
+// equally.
 func requantized(x, a, b, scale, zero tensor, t ir.DType) tensor {
 	return rounded(x.Mul(a.Cast(ir.F32).Mul(b.Cast(ir.F32)).Div(scale.Cast(ir.F32))), zero, t)
 }
@@ -329,7 +330,8 @@ func (c *call) signedNumber(input int, t ir.DType) (int, bool) {
 // qlinearConv builds QLinearConv: a convolution of quantized operands, with a quantized result.
 func qlinearConv(c *call) tensor { return qlinearConvOf(c, c.x(0)) }
 
-// qlinearConvOf is qlinearConv of x, which is input 0 with the channels on axis 1.
+// qlinearConvOf builds a convolution of quantized operands, with a quantized result. x is input 0 of the node with the
+// channels on axis 1.
 func qlinearConvOf(c *call, x tensor) tensor {
 	w := c.x(3)
 	win := c.window(x.Shape(), c.kernelOf(w))

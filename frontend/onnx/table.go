@@ -85,7 +85,7 @@ func tensorOp(f func(c *call) frontend.Tensor) row {
 	return row{build: func(c *call) []*value { return one(f(c)) }}
 }
 
-// foldedOp is like tensorOp, for an op that can also work on shapes.
+// foldedOp makes a row of a function that makes one tensor, for an op that can also compute shapes, by fold.
 func foldedOp(fold func(c *call) *value, f func(c *call) frontend.Tensor) row {
 	row := tensorOp(f)
 	row.fold = fold
@@ -95,10 +95,11 @@ func foldedOp(fold func(c *call) *value, f func(c *call) frontend.Tensor) row {
 // manyOp makes a row of a function that makes several results.
 func manyOp(f func(c *call) []*value) row { return row{build: f} }
 
-// passOp is like controlOp, for an op that passes values on, or looks at their parts itself.
+// passOp makes a row of a function that makes several values, for an op that passes values on, or looks at their parts
+// itself.
 func passOp(f func(c *call) []*value) row {
 	return row{build: f, buildsConstants: true, takesPartlyValid: true}
 }
 
-// controlOp is like manyOp, for an op that looks at its inputs' forms itself.
+// controlOp makes a row of a function that makes several values, for an op that looks at its inputs' forms itself.
 func controlOp(f func(c *call) []*value) row { return row{build: f, buildsConstants: true} }

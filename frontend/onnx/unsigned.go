@@ -144,13 +144,13 @@ func flipSign(x tensor) tensor { return x.Xor(x.Builder().Const(int64(math.MinIn
 // lessUnsigned returns a < b of uint64.
 func lessUnsigned(a, b tensor) tensor { return flipSign(a).Lt(flipSign(b)) }
 
-// halfUnsigned is x/2 of uint64.
+// halfUnsigned returns x/2 of uint64 in an i64 tensor.
 func halfUnsigned(x tensor) tensor {
 	return x.Shr(x.Lit(1)).And(x.Builder().Const(int64(math.MaxInt64)))
 }
 
-// divUnsigned is a/b of uint64, and 0 if b is 0. Twice the quotient of a/2 is right or one too small (Warren, Hacker's
-// Delight, 9-5).
+// divUnsigned returns a/b of uint64 in i64 tensors, and 0 if b is 0. Twice the quotient of a/2 is right or one too
+// small (Warren, Hacker's Delight, 9-5).
 func divUnsigned(a, b tensor) tensor {
 	zero, one := b.Lit(0), b.Lit(1)
 	q := halfUnsigned(a).Div(b).Shl(one)

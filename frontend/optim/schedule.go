@@ -12,7 +12,7 @@ import (
 // step, counted from 1. Field RateOf of an optimizer takes a Schedule.
 type Schedule func(step frontend.Tensor) frontend.Tensor
 
-// Constant is one rate for all steps.
+// Constant returns a schedule with one rate for all steps.
 func Constant(rate float64) Schedule {
 	return func(step frontend.Tensor) frontend.Tensor { return to(step, ir.F32).Lit(rate) }
 }

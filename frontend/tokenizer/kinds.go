@@ -287,7 +287,7 @@ type o200k struct {
 	han      bool
 }
 
-// cut is the cutter: it returns the length of the first word of a text.
+// cut returns the length of the first word of a text, in bytes, by the pattern of the tokenizer.
 func (p o200k) cut(text string) int {
 	c, n := next(text)
 	if p.han && c&han != 0 {

@@ -26,7 +26,7 @@ func (e *executable) NewStates() (runtime.States, error) {
 	return s, nil
 }
 
-// newStates is NewStates, without the program's name in errors.
+// newStates returns new states of the program, for NewStates, which adds the program's name to errors.
 func (e *executable) newStates() (*states, error) {
 	p, err := e.open()
 	if err != nil {

@@ -404,7 +404,7 @@ func (w *writer) emit(op string, in []string, attrs ...attribute) string {
 	return name
 }
 
-// emitNew is emit without looking for an equal node.
+// emitNew writes an ONNX node with one result, even if there is an equal node, and returns the result's name.
 func (w *writer) emitNew(op string, in []string, attrs ...attribute) string {
 	return w.emitAll(op, 1, in, attrs...)[0]
 }

@@ -360,7 +360,8 @@ func (s *columnSort[T]) sortCoordinates(r *columnRoom[T], rows, lanes int) {
 	lowWordsOf(wordsOf(any(r.indices).([]float32)), bitsOfLongs(r.longs))
 }
 
-// sortLongs is sortCoordinates for keys of 64 bits. Their highest bits are equal in most cases.
+// sortLongs sorts the keys of columns, of 64 bits, and the coordinates that belong to them. The keys' highest bits are
+// equal in most cases.
 func (s *columnSort[T]) sortLongs(r *columnRoom[T], lanes int) {
 	const sign = 1 << 63
 	keys, differ, low := longsIn(any(r.keys).([]float64)), uint64(0), bits.Len(uint(s.n-1))

@@ -41,10 +41,10 @@ func narrowWords(dst []byte, src []int32, shift int32) int32 {
 	return narrowWordsPlain(dst, src, shift)
 }
 
-// winogradInputs is not used on these processors.
+// winogradInputs does nothing: these processors do not use Winograd's algorithm.
 func winogradInputs([]float32, int, []float32, int, int) {}
 
-// winogradResults is not used on these processors.
+// winogradResults does nothing: these processors do not use Winograd's algorithm.
 func winogradResults([]float32, int, []float32, int, int) {}
 
 // below reports whether the magnitudes of all elements are below a number.

@@ -179,8 +179,9 @@ func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int
 	}
 }
 
-// packBytes is pack for elements in bytes, without strides along the last axis. A group has elements of a number of
-// channels, or neighbours that are `apart` elements from each other. first is the argument of rowAt.
+// packBytes packs elements that are bytes, without strides along the last axis, into groups; pack does it for others. A
+// group has elements of a number of channels, or neighbours that are `apart` elements from each other. first is the
+// argument of rowAt.
 func (p *intConv) packBytes(dst, x []byte, at, channels, apart int, first [3]int, padding byte,
 	room func(n int) []float32) {
 	var lists [4][]byte // by element of a group: the elements at all positions

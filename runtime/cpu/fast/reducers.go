@@ -79,7 +79,7 @@ func longReducer(op ir.Op, t ir.DType) *reducer {
 	return r
 }
 
-// runningSum64 is reducer.running for sums.
+// runningSum64 sets out to the running sums of acc and the elements of x, and returns the last.
 func runningSum64(acc float64, out, x []float64) float64 {
 	for i, y := range x[:len(out)] {
 		acc += y

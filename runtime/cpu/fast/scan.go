@@ -92,8 +92,8 @@ func (s *scanner[T]) part(worker int, g *groupFold[T], acc []float64, lo, hi int
 	}
 }
 
-// partAcross is part for rows whose elements are not neighbours in memory: the neighbours belong to different rows, so
-// each step computes one element of every row.
+// partAcross computes the running results of a part, as method part does, for rows whose elements are not neighbours in
+// memory. The neighbours belong to different rows, so each step computes one element of every row.
 func (s *scanner[T]) partAcross(worker int, g *groupFold[T], acc []float64, lo, hi int) {
 	span := g.tall() // elements of a row that stay in the cache before they are folded
 	for i := 0; i < hi-lo; i += span {

@@ -49,8 +49,8 @@ type intScan[E anyInt] struct {
 	to, from           []E
 }
 
-// scanOf is scanInts for a type of integers. If there are few rows of many elements, several tasks share a row: they
-// first fold their parts, so that each task knows the fold of all elements before its part.
+// scanOf computes the running results of integers of type E. If there are few rows of many elements, several tasks
+// share a row: they first fold their parts, so that each task knows the fold of all elements before its part.
 func scanOf[E anyInt](c *interp.Call, to, from []byte) error {
 	t, attrs := c.Node.DType(), c.Node.Attrs()
 	axis, err := ir.ResolveAxis(int64(attrs.Int("axis")), len(c.Dims))

@@ -221,7 +221,7 @@ func exps(x []float32, shift float32) {
 	expsPlain(x[whole:], shift)
 }
 
-// within is withinPlain, with assembly.
+// within reports whether the magnitudes of all elements are from least to most, by assembly where it can.
 func within(list []float64, least, most float64) bool {
 	whole := len(list) / 4 * 4
 	if !vectors || whole == 0 {

@@ -18,7 +18,7 @@ import (
 // word returns the word with the bits of x.
 func word(x float32) int32 { return int32(math.Float32bits(x)) }
 
-// bitsOfWord is the inverse of word.
+// bitsOfWord returns the float32 number that has the bits of x; word converts it back.
 func bitsOfWord(x int32) float32 { return math.Float32frombits(uint32(x)) }
 
 // integer is a type of words.

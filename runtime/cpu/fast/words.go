@@ -21,7 +21,7 @@ func bitsOf(words []int32) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
 
-// wordsOf is the inverse of bitsOf.
+// wordsOf returns the memory of float32 numbers as integers; bitsOf does the opposite.
 func wordsOf(bits []float32) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(bits))), len(bits))
 }

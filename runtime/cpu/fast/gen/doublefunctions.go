@@ -220,8 +220,8 @@ func (w width) logOfOtherDoubles(x, y VecVirtual) {
 	w.blendDoubles(w.compareDoubles(less, x, w.zero()), w.double(math.NaN()), y, y)
 }
 
-// log1pDouble is log1p for float64 numbers. u = 1+x is rounded; log1p(x) = log(u) + (x-(u-1))/u corrects for that to
-// first order.
+// log1pDouble generates code that replaces the float64 numbers x by log(1+x). u = 1+x is rounded; log1p(x) = log(u) +
+// (x-(u-1))/u corrects for that to first order.
 func (w width) log1pDouble(x VecVirtual) {
 	u, rest := w.vector(), w.vector()
 	VADDPD(w.double(1), x, u)
@@ -341,7 +341,7 @@ func (w width) tanhDouble(x VecVirtual) {
 	VORPD(signs, a, x)
 }
 
-// logisticDouble is logistic for float64 numbers.
+// logisticDouble generates code that replaces the float64 numbers x by 1/(1+e^-x).
 func (w width) logisticDouble(x VecVirtual) {
 	t := w.vector()
 	VORPD(w.long(1<<63), x, t)

@@ -57,7 +57,7 @@ func (w width) odd(x VecVirtual) Op {
 	return mask
 }
 
-// compareDoubles is compare for float64 elements.
+// compareDoubles generates code that compares float64 elements of a and b, and returns the mask.
 func (w width) compareDoubles(predicate uint64, a, b Op) Op {
 	var mask Op = K()
 	if w.size == 32 {
@@ -67,7 +67,7 @@ func (w width) compareDoubles(predicate uint64, a, b Op) Op {
 	return mask
 }
 
-// blendDoubles is blend for float64 elements.
+// blendDoubles generates code that sets float64 elements of to to yes where the mask is set, and to no elsewhere.
 func (w width) blendDoubles(mask, yes, no Op, to VecVirtual) {
 	if w.size == 64 {
 		VBLENDMPD(yes, no, mask, to)
@@ -129,7 +129,8 @@ func (w width) exp(x VecVirtual) {
 	w.expBelow(x)
 }
 
-// expBelow is exp for x of at most 89. It splits the argument into n*log(2) and a remainder (Moshier, Cephes expf.c).
+// expBelow generates code that replaces x, of at most 89, by e^x. It splits the argument into n*log(2) and a remainder
+// (Moshier, Cephes expf.c).
 func (w width) expBelow(x VecVirtual) {
 	n, c := w.vector(), w.vector()
 	VMAXPS(x, constant(c, -104), x) // NaN stays, as the second source
