@@ -89,6 +89,7 @@ func OpenDecoder(ctx context.Context, path string, o Options) (_ *Decoder, err e
 	}
 	d.first = d.next
 	if merged {
+		// A merged model has two graphs: one for the first tokens of a text, and one with a past.
 		if d.first, _, err = d.compile(ctx, f, part, first, o); err != nil {
 			return d, err
 		}
@@ -156,7 +157,7 @@ func prepareONNX(ctx context.Context, f *folder.Folder, o *Options) (m *Model, e
 	}
 	trained := f.Context
 	if trained == 0 {
-		trained = defaultContext
+		trained = defaultContext // the folder does not say
 	}
 	if m.context = o.Context; m.context == 0 {
 		m.context = min(defaultContext, trained)
@@ -311,7 +312,7 @@ func (d *Decoder) Score(ctx context.Context, text []int32, likely int) ([]Token,
 	defer end()
 	decoder, vocab := d.model.tok.Decoder(), d.model.config.Vocab
 	list := []Token{{ID: text[0], Text: decoder.Next(text[0])}}
-	for at := 0; at < len(text)-1; {
+	for at := 0; at < len(text)-1; { // the last token predicts none
 		part := text[at:min(at+partOfDecoder, len(text)-1)]
 		rows, err := r.run(ctx, part)
 		if err == nil && len(rows) != len(part)*vocab {

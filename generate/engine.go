@@ -304,8 +304,8 @@ func (e *engine) assignSlots() {
 			return
 		}
 		e.waiting = e.waiting[1:]
-		s.truncate(known)
-		if a.scorer == nil {
+		s.truncate(known)    // keep only what the new prompt has in common
+		if a.scorer == nil { // statistics of answers only
 			e.reused.Tokens += len(a.text)
 			e.reused.Known += known
 			a.mu.Lock()

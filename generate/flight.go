@@ -191,7 +191,7 @@ func (m *Model) maskOnDevice(ctx context.Context, f *pendingStep, more bool) (*v
 	for i, a := range f.answers {
 		var mask grammar.Mask
 		if f.onHost[i] || a.chooser.next == nil || a.chooser.next.mask == nil {
-			mask = slices.Repeat(grammar.Mask{math.MaxUint64}, (words+1)/2)
+			mask = slices.Repeat(grammar.Mask{math.MaxUint64}, (words+1)/2) // all tokens are allowed
 		} else {
 			mask = a.chooser.next.mask
 		}

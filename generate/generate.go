@@ -87,7 +87,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 	}
 }
 
-// check returns an error if the model cannot answer a prompt.
+// check returns an error if the model cannot answer the prompt with this sampling.
 func (m *Model) check(prompt []int32, s Sampling) error {
 	if err := s.Check(); err != nil {
 		return err

@@ -71,9 +71,9 @@ const markSpace = 16
 // take updates the guide after token id of the answer: it may begin or end the grammar's text or the reasoning.
 func (g *guide) take(id int32, pause func() error) error {
 	if len(g.forced) > 0 {
-		g.forced = g.forced[1:]
+		g.forced = g.forced[1:] // the token was forced
 	}
-	if g.text != nil {
+	if g.text != nil { // the grammar's text has begun
 		return g.text.Take(id)
 	}
 	piece := g.tok.Piece(id)
@@ -82,7 +82,7 @@ func (g *guide) take(id int32, pause func() error) error {
 	}
 	g.tail += piece
 	longest := max(len(g.reasoning.Open), len(g.reasoning.Close)) + markSpace
-	if g.thought >= 0 {
+	if g.thought >= 0 { // in reasoning, or before it
 		g.think()
 	}
 	for _, mark := range g.after {
@@ -102,7 +102,7 @@ func (g *guide) take(id int32, pause func() error) error {
 		}
 		g.tail = rest // the model has written something else: the answer stays free
 	}
-	g.tail = g.tail[max(0, len(g.tail)-longest):]
+	g.tail = g.tail[max(0, len(g.tail)-longest):] // as much as the beginning of a mark needs
 	return nil
 }
 

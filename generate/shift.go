@@ -58,6 +58,6 @@ func (s *slot) shiftContext(ctx context.Context) error {
 	s.cached = slices.Delete(s.cached, m.keep, m.keep+drop)
 	a.text = slices.Delete(a.text, m.keep, m.keep+drop)
 	a.chooser.forgotten += drop
-	s.moved = true
+	s.moved = true // what is cached no longer equals a computation without the dropped tokens
 	return nil
 }

@@ -217,8 +217,9 @@ func byteCodes(text string) []int {
 // leastLogprob replaces minus infinity, which JSON does not have.
 const leastLogprob = -9999
 
-// textLogprobs formats log-probabilities for completions. The first token of a text has none. Incomplete characters are
-// written in the protocol's form, bytes:\xe2.
+// textLogprobs returns the field logprobs of completions. before is the number of characters before the first token.
+// The first token of a text has no log-probability. Incomplete characters are written in the protocol's form,
+// bytes:\xe2.
 func textLogprobs(tok *tokenizer.Tokenizer, tokens []generate.Token, before int) any {
 	name := func(id int32) string {
 		text := tok.Piece(id)
@@ -422,8 +423,8 @@ func (a *answer) extendDeadline() {
 	http.NewResponseController(a.w).SetWriteDeadline(time.Now().Add(a.writeTimeout))
 }
 
-// stream answers by server-sent events (HTML, section 9.2), one per piece of text, and with the usage at the end if
-// withUsage is set. An error before the first event becomes an ordinary response.
+// stream answers by server-sent events (HTML, section 9.2): one for each piece of text, and with withUsage one with the
+// usage at the end. An error before the first event becomes an ordinary response.
 func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error {
 	sendFields := func(c *choice, fields map[string]any, end finish) error {
 		if err := a.sendFirst(c, withUsage); err != nil {

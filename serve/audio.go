@@ -56,7 +56,8 @@ func (s *Server) translations(w http.ResponseWriter, r *http.Request) error {
 	return s.writeDown(w, r, true)
 }
 
-// writeDown answers a request with a sound: by the text in its own language, or in English if translate is set.
+// writeDown answers a request to transcribe a sound: with the text in its own language, or in English if translate is
+// set.
 func (s *Server) writeDown(w http.ResponseWriter, r *http.Request, translate bool) error {
 	if err := readForm(r); err != nil {
 		return err

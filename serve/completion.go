@@ -67,8 +67,9 @@ func (s *Server) infill(w http.ResponseWriter, r *http.Request) error {
 	return s.answerPlain(w, r, &q, marks.IsMark, prompt)
 }
 
-// infillPrompt returns the prompt of a request to fill in: other files, prefix, suffix. If the prompt and its answer
-// are too long, the beginning of the prefix and the end of the suffix are left out, which are the farthest away.
+// infillPrompt returns the prompt of a request to fill in the text between a prefix and a suffix: other files, the
+// prefix and the suffix, with the model's marks between them. If the prompt and its answer are too long, the beginning
+// of the prefix and the end of the suffix are left out, which are the farthest away.
 func (s *Server) infillPrompt(q *plainRequest, marks tokenizer.Infill, after string) (prompt []int32) {
 	tok := s.model.Tokenizer()
 	text := func(text string) []int32 { return tok.Encode(text, tokenizer.Options{}) }
@@ -92,10 +93,11 @@ func (s *Server) infillPrompt(q *plainRequest, marks tokenizer.Infill, after str
 	if q.Predict != nil && *q.Predict > 0 {
 		room -= *q.Predict
 	} else {
-		room -= room / 4
+		room -= room / 4 // for the answer
 	}
 	room = max(room, 0)
 	if len(prefix)+len(suffix) > room {
+		// The suffix keeps a quarter of the room, or what the prefix leaves.
 		suffix = suffix[:min(len(suffix), max(room/4, room-len(prefix)))]
 		prefix = prefix[max(len(prefix)-(room-len(suffix)), 0):]
 	}
@@ -160,7 +162,7 @@ func (s *Server) plainPrompts(data json.RawMessage) ([][]int32, error) {
 	return prompts, nil
 }
 
-// plainPrompt reads one prompt.
+// plainPrompt returns the tokens of a prompt: a text, or a list of texts and of numbers of tokens.
 func (s *Server) plainPrompt(data json.RawMessage) (tokens []int32, err error) {
 	tok := s.model.Tokenizer()
 	var parts []json.RawMessage
@@ -171,7 +173,7 @@ func (s *Server) plainPrompt(data json.RawMessage) (tokens []int32, err error) {
 		var text string
 		var id int32
 		switch {
-		case string(part) != "null" && json.Unmarshal(part, &text) == nil:
+		case string(part) != "null" && json.Unmarshal(part, &text) == nil: // null would become "" without an error
 			more := tok.Encode(text, tokenizer.Options{Special: true, Whole: i == 0})
 			if bos, ok := tok.BOS(); ok && len(more) > 1 && more[0] == bos && more[1] == bos { // the text has one
 				more = more[1:]
@@ -289,7 +291,7 @@ func (x *plainAnswer) take(i int, p piece) error {
 	return x.event(fields)
 }
 
-// write sends the whole answers, or the last event of each in a stream.
+// write sends the answers in llama.cpp's form: whole or, in a stream, the last event of each.
 func (x *plainAnswer) write(ends []ending, context int) error {
 	list := make([]any, len(ends))
 	for i, end := range ends {

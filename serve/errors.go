@@ -62,7 +62,7 @@ func refusalOf(err error) *refusal {
 // statusClientClosed is recorded if the client disconnected. It is never sent.
 const statusClientClosed = 499
 
-// errorBody returns the protocol's JSON of an error.
+// errorBody returns the JSON of an error as OpenAI's and Anthropic's protocols have it.
 func errorBody(err error) any {
 	r := refusalOf(err)
 	kind := errorTypes[r.status]

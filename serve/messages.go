@@ -121,7 +121,8 @@ func (q *messagesRequest) chat() (c request, err error) {
 	return c, err
 }
 
-// turns returns the messages of chat/completions for a message. The results of calls come first, a message each.
+// turns returns the messages of chat/completions that a message of Anthropic's protocol stands for. The results of
+// calls come first, a message each. where is the message's place in the request, for errors.
 func (m blocksMessage) turns(where string) (list []message, err error) {
 	if m.Role != "user" && m.Role != "assistant" {
 		return nil, refuse(http.StatusBadRequest, where+".role", "%s.role is %q: want user or assistant", where, m.Role)
@@ -318,7 +319,7 @@ func (x *blocksAnswer) sendEvent(kind string, fields map[string]any) error {
 	return x.namedEvent(kind, fields)
 }
 
-// stream answers by events. An error before the first event is an ordinary response.
+// stream answers by the events of Anthropic's protocol. An error before the first event is an ordinary response.
 func (x *blocksAnswer) stream(r *http.Request, s *Server, j job) error {
 	end, use, err := s.run(r.Context(), j, j.prompts[0], func(p piece) error {
 		err := x.begin()

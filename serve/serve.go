@@ -293,13 +293,15 @@ func (b *busy) wait() {
 	}
 }
 
-// guarded returns a handler that checks access, bounds the request to a route, and then calls answer.
+// guarded returns a handler that checks a request's access, limits its size for the route, waits for its turn, and
+// calls answer.
 func (s *Server) guarded(route route, answer func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.busy.add(1)
 		defer s.busy.add(-1)
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
+		// The end of the server ends the request.
 		defer context.AfterFunc(s.lifetime, func() { cancel(context.Cause(s.lifetime)) })()
 		r = r.WithContext(ctx)
 		err := s.admit(r)

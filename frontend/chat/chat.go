@@ -121,7 +121,7 @@ func (t *Template) Render(c Context) (pieces []Piece, err error) {
 	return pieces, nil
 }
 
-// beginning cuts a rendered conversation after the content of its last message.
+// beginning cuts a rendered conversation after the content of its last message, so that the model continues it.
 func (c Context) beginning(pieces []Piece) ([]Piece, error) {
 	content := ""
 	if len(c.Messages) > 0 {
@@ -130,10 +130,11 @@ func (c Context) beginning(pieces []Piece) ([]Piece, error) {
 	content = strings.TrimSpace(content) // as some templates do
 	all, isUser := Text(pieces), []bool(nil)
 	for _, p := range pieces {
-		isUser = append(isUser, slices.Repeat([]bool{p.User}, len(p.Text))...)
+		isUser = append(isUser, slices.Repeat([]bool{p.User}, len(p.Text))...) // for each byte, whether a message has it
 	}
 	at := len(all)
 	for at >= 0 && content != "" {
+		// Only text of a message counts: the template may have the same text.
 		if at = strings.LastIndex(all[:at], content); at >= 0 && isUser[at] {
 			break
 		}

@@ -140,7 +140,7 @@ func (sl slice) indices(r *run, s *scope, n, step int) (list []int) {
 		if !given {
 			return i
 		}
-		return max(-1, min(i, n-1))
+		return max(-1, min(i, n-1)) // -1 is before the first element
 	}
 	from, to := clamp(sl.from, 0), clamp(sl.to, n)
 	if step < 0 {

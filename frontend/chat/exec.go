@@ -150,7 +150,8 @@ func (l forLoop) exec(r *run, s *scope) {
 	l.loopOver(r, s, l.over.eval(r, s), 0)
 }
 
-// loopOver runs the loop over the items of one value. depth is the depth of recursion of a recursive loop.
+// loopOver runs the loop over the items of a value that the condition of the loop selects, or the part after else if
+// there are none. depth is the depth of a recursive loop.
 func (l forLoop) loopOver(r *run, s *scope, over value, depth int) {
 	items := iterate(r, over)
 	if l.where != nil {
@@ -169,6 +170,7 @@ func (l forLoop) loopOver(r *run, s *scope, over value, depth int) {
 		inner := s.inner()
 		loop := &loopValue{items: items, i: i, depth: depth}
 		if l.recursive {
+			// A call of loop(list) in the body runs the loop over that list, and returns its text.
 			loop.again = &callable{"loop", func(r *run, a args) value {
 				return r.capture(func() { l.loopOver(r, s, a.need(0, "iterable"), depth+1) })
 			}}

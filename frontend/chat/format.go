@@ -85,7 +85,7 @@ func parseLayout(s str) layout {
 	return l
 }
 
-// formatted formats a value as str.format does.
+// formatted formats a value by a format specification, as str.format does in Python.
 func (l layout) formatted(r *run, v value) str {
 	v = withoutMarkup(v)
 	_, isBool := v.(bool)
@@ -94,7 +94,7 @@ func (l layout) formatted(r *run, v value) str {
 		return l.text(r, s)
 	case l == (layout{fill: ' ', precision: -1}): // the empty specification
 		return printed(r, v)
-	case isBool && l.verb == 0:
+	case isBool && l.verb == 0: // only the empty specification prints True or False
 		l.verb = 'd'
 	}
 	i, f, isInt, ok := number(v)
@@ -110,7 +110,7 @@ func (l layout) formatted(r *run, v value) str {
 	if l.verb == 'c' && l.sign != 0 {
 		fail("the format c has a sign: want none")
 	}
-	if l.verb == 'n' {
+	if l.verb == 'n' { // d or g in the local language, which is none here
 		if l.verb = 'g'; isInt {
 			l.verb = 'd'
 		}
@@ -342,7 +342,7 @@ func (f *percentFormat) readConversion() conversion {
 	l := layout{fill: ' ', precision: -1}
 	f.readFlags(&l)
 	if l.width = f.amount(); l.width < 0 {
-		l.align, l.width = '<', -l.width
+		l.align, l.width = '<', -l.width // an amount from *, which may be negative
 	}
 	if f.skip(".") {
 		l.precision = max(0, f.amount())
@@ -357,7 +357,7 @@ func (f *percentFormat) readConversion() conversion {
 	case l.verb == '%' && l != (layout{fill: ' ', precision: -1, verb: '%'}):
 		fail("the format has a width or a flag between two %%: want %%%%")
 	case l.verb != '%' && !named:
-		item = f.take()
+		item = f.take() // the next value, unless a name in parentheses has chosen one
 	}
 	return conversion{l, item}
 }
@@ -428,6 +428,7 @@ func (l layout) percent(r *run, v value) str {
 		} else if _, isText := withoutMarkup(v).(str); l.verb == 'c' && (!isText || len(s) != 1) {
 			fail("the format %%c of a %s: want one character, or its number", describe(v))
 		}
+		// Texts are aligned to the right, and never filled with zeros.
 		if l.align == 0 || l.align == '0' {
 			l.align = '>'
 		}
@@ -441,7 +442,7 @@ func (l layout) percent(r *run, v value) str {
 	switch {
 	case ok && whole && (isInt || math.Abs(f) < 1<<62):
 		if !isInt {
-			i = int(f)
+			i = int(f) // %d of a float cuts the fraction off
 		}
 		fallthrough
 	case isInt && strings.ContainsRune("oxX", l.verb):

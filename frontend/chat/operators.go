@@ -62,11 +62,11 @@ func join(r *run, a, b str) str {
 	return slices.Concat(a, b)
 }
 
-// arithmetic computes x op y for an arithmetic operator.
+// arithmetic computes x op y for an arithmetic operator, with Python's rules for texts, lists, integers and floats.
 func arithmetic(r *run, op string, x, y value) value {
 	_, html := x.(markup)
 	if _, also := y.(markup); (html || also) && op == "+" {
-		return markup{join(r, escaped(r, x), escaped(r, y))}
+		return markup{join(r, escaped(r, x), escaped(r, y))} // safe text escapes what is added to it
 	}
 	x, y = withoutMarkup(x), withoutMarkup(y)
 	// number * string is string * number.

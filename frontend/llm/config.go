@@ -244,7 +244,7 @@ func (r *metadata) config(a architecture) Config {
 	if name, err := r.f.String("general.name"); err == nil {
 		c.Name = name
 	}
-	heads, kvHeads := []int{1}, []int{1}
+	heads, kvHeads := []int{1}, []int{1} // for models without attention, which have no such keys
 	if !a.noAttention {
 		heads = r.sizes("attention.head_count", nil)
 		kvHeads = r.sizes("attention.head_count_kv", heads)
@@ -268,11 +268,12 @@ func (r *metadata) config(a architecture) Config {
 	for _, t := range r.f.Tensors() {
 		c.Types[t.Name] = ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
 	}
+	// The last layers predict further tokens, as a draft. They are not part of the model.
 	if n := r.intOr("nextn_predict_layers", 0); n > 0 && n < int64(c.Layers) {
 		c.DraftLayers = int(n)
 		c.Layers -= c.DraftLayers
 	}
-	if table, ok := c.Types[tokenTable+".weight"]; ok && len(table.Shape) == 2 {
+	if table, ok := c.Types[tokenTable+".weight"]; ok && len(table.Shape) == 2 { // the table has a row for each token
 		c.Vocab = table.Shape[0].Static()
 	}
 	if a.read != nil {

@@ -37,8 +37,8 @@ var falconH1 = architecture{
 	},
 }
 
-// falconH1 sets the factors of weights. Folders have them apart, for a parametrization in which models of all sizes
-// train alike (Yang et al. 2022, arXiv:2203.03466).
+// falconH1 sets the factors by which weights are multiplied when a folder is read. Folders of Falcon H1 have these
+// factors apart, for a parametrization in which models of all sizes train alike (Yang et al. 2022, arXiv:2203.03466).
 func (c *folderConfig) falconH1() {
 	if c.values["mamba_d_ssm"] == nil {
 		c.setInner("mamba_d_head")
@@ -63,7 +63,7 @@ func (c *folderConfig) falconH1() {
 		}
 		return all
 	}
-	c.times = map[string]func(int) float64{}
+	c.times = map[string]func(int) float64{} // the factor of each row of a weight
 	hidden, in := list("mlp_multipliers", 2), one("attention_in_multiplier")
 	for name, factor := range map[string]float64{"token_embd": one("embedding_multiplier"),
 		"output": one("lm_head_multiplier"), "attn_q": in, "attn_k": in * one("key_multiplier"), "attn_v": in,
@@ -85,6 +85,7 @@ func (c *folderConfig) falconH1() {
 		}
 		return ssm * parts[4]
 	}
+	// The output shares the embedding's tensor, but not its factor: it becomes a weight of its own.
 	if head := one("lm_head_multiplier"); c.flag("tie_word_embeddings", false) {
 		c.more = append(c.more, Origin{Name: "output.weight", From: []string{"model.embed_tokens.weight"},
 			Change: func(_ int, v float64) float64 { return v * head }})

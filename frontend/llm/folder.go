@@ -150,7 +150,7 @@ func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
 			"have: want an adapter as GGUF", a.name)
 	}
 	f := &folderConfig{}
-	c.Types, c.DraftLayers = nil, 0
+	c.Types, c.DraftLayers = nil, 0 // as for a folder, whose types come from the tensors
 	with := maps.Clone(tensors)
 	for _, table := range []string{folderWeights, a.folder.weights} { // the token embedding tells the prefix of names
 		for _, line := range texttable.ByFirst(table)[tokenTable] {
@@ -162,7 +162,7 @@ func (c Config) Origins(tensors map[string]ir.Type) ([]Origin, error) {
 	for _, o := range all {
 		_, own := tensors[o.From[0]]
 		switch {
-		case own && o.Name == o.From[0]:
+		case own && o.Name == o.From[0]: // a tensor that the tables of names do not have
 			return nil, fmt.Errorf("architecture %q has no weight for tensor %q", a.name, o.Name)
 		case own:
 			list = append(list, o)

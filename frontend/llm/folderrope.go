@@ -105,7 +105,8 @@ func (c *folderConfig) setSections(list []any) {
 	c.set["rope.dimension_sections"] = pairs
 }
 
-// setYaRN translates YaRN (Peng et al. 2023, arXiv:2309.00071).
+// setYaRN translates rope_scaling of type yarn (Peng et al. 2023, arXiv:2309.00071) to the metadata of GGUF files.
+// trained is the number of positions before the scaling.
 func (c *folderConfig) setYaRN(a architecture, scaling map[string]any, trained int) {
 	factor := c.numberIn(scaling, "factor")
 	c.set["rope.scaling.type"] = "yarn"
@@ -126,6 +127,7 @@ func (c *folderConfig) setYaRN(a architecture, scaling map[string]any, trained i
 	if scaling["mscale"] == nil && scaling["mscale_all_dim"] == nil {
 		return
 	}
+	// GGUF's reader of this architecture expects a tenth of mscale.
 	if a.yarnKeepsMagnitude && scaling["mscale"] != nil && scaling["mscale"] == scaling["mscale_all_dim"] {
 		c.setFloat("rope.scaling.yarn_log_multiplier", 0.1*c.numberIn(scaling, "mscale"))
 		return

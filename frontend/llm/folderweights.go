@@ -315,8 +315,9 @@ func withoutOnes(s ir.Shape) ir.Shape {
 	return slices.DeleteFunc(slices.Clone(s), func(d ir.Dim) bool { return d.Is(1) })
 }
 
-// from sets the tensors of a weight, and reports whether the folder has them. A tensor has the name of the table with
-// the suffix .weight or .bias. A weight may also lack the suffix, and its bias then ends in _bias.
+// from sets the folder's tensors that a weight is made of, and reports whether the folder has them. name is their name
+// in the table, which may stand for several, and suffix is .weight or .bias. A tensor may also have no suffix .weight;
+// its bias then ends in _bias.
 func (f *folderWeightNames) from(o *Origin, name, suffix string) bool {
 	for _, end := range []string{suffix, strings.ReplaceAll(strings.TrimPrefix(suffix, ".weight"), ".", "_")} {
 		var list []string

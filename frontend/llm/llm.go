@@ -194,6 +194,7 @@ func (c cachedText) extend(l layer, name string, x frontend.Tensor) frontend.Ten
 	how := c.how
 	ring, kept := how.ring(l.Config, l.index, c.context)
 	cache := how.state(c.b, name, l, ring, kept)
+	// The state belongs to pages, to several texts (each with a part of it, whole or a ring), or to one text.
 	switch {
 	case !ring && how.pages > 0:
 		extended := how.scatter(cache, x, paged(c.pages, c.positions))

@@ -258,7 +258,7 @@ func (l layer) attention(x frontend.Tensor) frontend.Tensor {
 		return l.attend(l.normAndRotate(q, "attn_q_norm"), l.normAndRotate(k, "attn_k_norm"), v)
 	}
 	q := l.normAndRotate(l.heads(x, "attn_q", l.Heads), "attn_q_norm")
-	if l.sharesKeys {
+	if l.sharesKeys { // attend takes the keys and values of an earlier layer
 		return l.attend(q, frontend.Tensor{}, frontend.Tensor{})
 	}
 	k := l.heads(x, "attn_k", l.KVHeads)

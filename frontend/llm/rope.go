@@ -17,7 +17,8 @@ const (
 	ropeLong  = "rope_factors_long.weight"  // for long texts
 )
 
-// ropeScaling reads the scaling of rotary angles, and sets the factors and the magnitude in c.
+// ropeScaling reads the scaling of rotary angles, by which a model reads longer texts than it was trained on. It sets
+// the factors of the angles and the magnitude in c.
 func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	const key = "rope.scaling.factor"
 	kind, err := r.f.String(r.prefix + "rope.scaling.type")
@@ -47,11 +48,11 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 			magnitude *= yarn.Magnitude()
 		}
 	}
-	if c.RopeMagnitude = magnitude; magnitude == 1 {
+	if c.RopeMagnitude = magnitude; magnitude == 1 { // 0 means 1, as in other models
 		c.RopeMagnitude = 0
 	}
 	first := ropeFreqs
-	if r.f.HasWeight(ropeLong) {
+	if r.f.HasWeight(ropeLong) { // longrope has two tables of factors, for short and for long texts
 		first, c.LongRopeFrom = ropeShort, trained
 		if c.LongRopeFactors, err = r.factors(ropeLong, scaled); err != nil {
 			return err

@@ -44,7 +44,7 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 		m := newModel(b, cfg, int64(maxContext))
 		first, drop := b.Input("keep", ir.I32), b.Input("drop", ir.I32)
 		if text := how.textInput(b); how.texts > 1 {
-			first = first.Add(text.MulScalar(float64(maxContext)))
+			first = first.Add(text.MulScalar(float64(maxContext))) // the text's part of the state
 		}
 		moved := b.Sym("N", maxContext)
 		back := drop.Neg().Reshape(1).Broadcast(moved) // as positions, they rotate keys back by the dropped tokens
@@ -59,7 +59,7 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 				b.Update(cache, cache.DynamicUpdateSlice(1, how.toCacheType(x), first))
 			}
 			move("cache_k", l.rotate)
-			if l.Latent == 0 {
+			if l.Latent == 0 { // latent layers have no values apart from keys
 				move("cache_v", func(x frontend.Tensor) frontend.Tensor { return x })
 			}
 		}

@@ -16,7 +16,8 @@ type bpe struct {
 	whole   map[string]int32 // if the kind sets whole: the tokens, for words that are one; else nil
 }
 
-// newBPE reads the kind of word splitting and the merges.
+// newBPE returns the byte-level model (BPE) of a GGUF file's vocabulary. It reads how the file splits text into words,
+// and the merges.
 func newBPE(v *vocabulary) (model, error) {
 	pre, err := v.f.String("tokenizer.ggml.pre")
 	switch {
@@ -29,6 +30,7 @@ func newBPE(v *vocabulary) (model, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Some kinds of word splitting imply a token before or after a text.
 	for role, add := range map[string]bool{"bos": k.bos, "sep": k.sep} {
 		if add {
 			v.frame = map[string]bool{role: true}
@@ -52,7 +54,7 @@ func newBPE(v *vocabulary) (model, error) {
 		return nil, v.errorf("the vocabulary has no token for any byte: it is not byte-level")
 	}
 	t := &bpe{cutters: k.cutters}
-	if k.whole {
+	if k.whole { // a word that is a token needs no merges
 		t.whole = make(map[string]int32, len(v.text))
 		for name, id := range v.text {
 			t.whole[bytesOfName(name)] = id
@@ -70,7 +72,8 @@ func newBPE(v *vocabulary) (model, error) {
 	return t, nil
 }
 
-// mergePairs reads the merges of some tokens, by name.
+// mergePairs reads the merges of a file: pairs of tokens to join, the best first. all are the tokens that may occur in
+// merges, by name.
 func (v *vocabulary) mergePairs(all map[string]int32) (*pairs, error) {
 	merges, err := v.f.Strings("tokenizer.ggml.merges")
 	if err != nil {

@@ -106,7 +106,7 @@ func (r *folderReader) setFrame() {
 		}
 	}
 	add("add_bos_token", "bos")
-	single = append(single, part{"Sequence": part{"id": "A", "type_id": 0}})
+	single = append(single, part{"Sequence": part{"id": "A", "type_id": 0}}) // the text
 	add("add_eos_token", "eos")
 	r.document.PostProcessor = bailout.Must(json.Marshal(map[string]any{"type": "TemplateProcessing", "single": single,
 		"pair": single, "special_tokens": special}))
@@ -142,7 +142,7 @@ func (r *folderReader) role(role string) string {
 	return ""
 }
 
-// writeVocabulary writes the tokens with their types, scores and merges.
+// writeVocabulary writes the tokens of a folder, with their types, scores and merges, as metadata of GGUF.
 func (r *folderReader) writeVocabulary() {
 	v := r.vocabulary
 	r.ids = maps.Clone(v.ids)
@@ -152,7 +152,7 @@ func (r *folderReader) writeVocabulary() {
 	size := r.vocabularySize()
 	tokens, types := make([]string, size), slices.Repeat([]int32{int32(unused)}, size)
 	for id := range tokens {
-		tokens[id] = fmt.Sprintf("[PAD%d]", id)
+		tokens[id] = fmt.Sprintf("[PAD%d]", id) // numbers that no token has
 	}
 	for name, id := range v.ids {
 		tokens[id], types[id] = name, int32(normal)
@@ -234,7 +234,7 @@ func (r *folderReader) written() string {
 	return string(bailout.Must(json.Marshal(all)))
 }
 
-// writeMerges writes the merges of a byte-level vocabulary, or the scores of another.
+// writeMerges writes the merges of a byte-level vocabulary, or the scores of another, as metadata of GGUF.
 func (r *folderReader) writeMerges(model string, size int) {
 	v := r.vocabulary
 	if model == "gpt2" {
@@ -377,7 +377,7 @@ func (r *folderReader) writeTemplates() {
 		if name == "default" {
 			key = TemplateKey("")
 		} else {
-			names = append(names, name)
+			names = append(names, name) // templates other than the default, such as tool_use
 		}
 		r.kvs = append(r.kvs, gguf.KV{Key: key, Value: templates[name]})
 	}

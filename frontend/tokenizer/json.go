@@ -233,7 +233,7 @@ func (t *Tokenizer) readJSON(v *vocabulary) error {
 		t.names[id], t.ids[a.Content] = a.Content, id
 	}
 	if t.pair[0] == nil && t.pair[2] == nil {
-		t.setPair()
+		t.setPair() // the post-processor says nothing about two texts
 	}
 	t.added, t.pieces, t.chain = p.added, p.pieces(t.names, v.types), p.decode
 	t.readAdded(p)
@@ -340,9 +340,9 @@ func readPair(raw json.RawMessage) (pair [3][]int32) {
 	switch kind := decodeJSON[typed]("post_processor", raw).Type; kind {
 	case "BertProcessing", "RobertaProcessing":
 		before, after := readFrame(raw, 0)
-		pair = [3][]int32{before, after, after}
+		pair = [3][]int32{before, after, after} // [CLS] A [SEP] B [SEP]
 		if kind == "RobertaProcessing" {
-			pair[1] = slices.Concat(after, after)
+			pair[1] = slices.Concat(after, after) // <s> A </s></s> B </s>
 		}
 	case "Sequence":
 		for _, part := range decodeJSON[struct{ Processors []json.RawMessage }](kind, raw).Processors {
@@ -356,7 +356,7 @@ func readPair(raw json.RawMessage) (pair [3][]int32) {
 			if s, ok := part["SpecialToken"]; ok {
 				pair[at] = append(pair[at], c.ids(s.ID)...)
 			} else if at++; at > 2 || part["Sequence"].ID != string("AB"[at-1]) {
-				return [3][]int32{}
+				return [3][]int32{} // other orders of the texts are not supported
 			}
 		}
 	}

@@ -35,7 +35,7 @@ type modelSettings struct {
 	MaxChars     *int    `json:"max_input_chars_per_word"`
 }
 
-// readModel reads the model of a tokenizer.json.
+// readModel reads the field model of a tokenizer.json. added are its added tokens.
 func readModel(raw json.RawMessage, added []addedToken) *jsonModel {
 	c := decodeJSON[struct {
 		Type   string
@@ -74,6 +74,7 @@ func readModel(raw json.RawMessage, added []addedToken) *jsonModel {
 	if len(c.Merges) > 0 {
 		m.readMerges(c.Merges)
 	}
+	// Text never becomes a special token.
 	m.text = maps.Clone(m.ids)
 	for _, t := range added {
 		if t.Special && m.ids[t.Content] == t.ID {

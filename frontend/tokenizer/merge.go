@@ -75,7 +75,8 @@ func (g *merger) word(out []int32, word string, m *merging) []int32 {
 	return out
 }
 
-// merge appends the tokens of a word: it joins neighbours until no pair can be joined.
+// merge appends the tokens of a word to out: it joins the pair of neighbours with the best rank, again and again, until
+// no pair can be joined.
 func (g *merger) merge(out []int32, word string, m *merging) []int32 {
 	m.symbols, m.heap = m.symbols[:0], m.heap[:0]
 	g.index(m, word)
@@ -95,7 +96,7 @@ func (g *merger) merge(out []int32, word string, m *merging) []int32 {
 		}
 		right := &m.symbols[left.next]
 		left.end, left.id, left.next = right.end, c.id, right.next
-		right.end = 0
+		right.end = 0 // it is joined
 		if left.next <= last {
 			m.symbols[left.next].prev = c.left
 			g.propose(m, word, c.left)
@@ -108,7 +109,7 @@ func (g *merger) merge(out []int32, word string, m *merging) []int32 {
 		if s := m.symbols[i]; s.id != none {
 			out = append(out, s.id)
 		} else {
-			out = g.spell(out, word[s.start:s.end])
+			out = g.spell(out, word[s.start:s.end]) // a symbol that is no token
 		}
 	}
 	return out

@@ -152,7 +152,7 @@ func (p *pattern) compileRepeat(n *node) {
 	exit := func(at int) {
 		p.code[at].y = len(p.code)
 		if n.lazy {
-			p.code[at].x, p.code[at].y = p.code[at].y, p.code[at].x
+			p.code[at].x, p.code[at].y = p.code[at].y, p.code[at].x // a lazy repetition first tries to end
 		}
 	}
 	switch {

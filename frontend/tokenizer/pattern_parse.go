@@ -95,7 +95,7 @@ func (p *patternParser) sequence() *node {
 	return n
 }
 
-// repeated parses the repetition after a part, if there is one.
+// repeated parses the repetitions after a part, such as * or {2,3}?, and returns the part with them.
 func (p *patternParser) repeated(sub *node) *node {
 	for {
 		n := &node{kind: nodeRepeat, subs: []*node{sub}}
@@ -123,7 +123,7 @@ func (p *patternParser) repeated(sub *node) *node {
 	}
 }
 
-// count parses {n}, {n,}, {n,m} or {,m}.
+// count parses {n}, {n,}, {n,m} or {,m} into n, and reports whether the rest begins with one.
 func (p *patternParser) count(n *node) bool {
 	body, after, ok := strings.Cut(p.rest, "}")
 	body, begins := strings.CutPrefix(body, "{")
@@ -501,13 +501,14 @@ func (p *patternParser) classPart() func(r rune) bool {
 		if p.rest != "" && strings.ContainsRune("sSdDwWhHpP", rune(p.rest[0])) {
 			return p.escapedSet()
 		}
-		if low = p.next(); low == 'b' {
+		if low = p.next(); low == 'b' { // in a set, \b is a backspace
 			low = '\b'
 		} else {
 			low = p.escapedRune(low)
 		}
 	}
 	high := low
+	// A minus before ] or [ stands for itself.
 	if strings.HasPrefix(p.rest, "-") && !strings.HasPrefix(p.rest, "-]") && !strings.HasPrefix(p.rest, "-[") {
 		p.rest = p.rest[1:]
 		if high = p.next(); high == '\\' {

@@ -73,11 +73,12 @@ func (t *Tokenizer) encode(out []int32, text string, parts []part, begins bool) 
 			continue
 		}
 		id, n := names.longest(text[i:seen])
+		// Some added tokens only count as words of their own.
 		if n == 0 || !t.added[id].alone(text, i, i+n) {
 			i++
 			continue
 		}
-		start, end := t.added[id].extent(text, begin, i, i+n)
+		start, end := t.added[id].extent(text, begin, i, i+n) // with the white space that the token takes along
 		if begin < start {
 			out = t.model.encode(out, text[begin:start], begins && begin == 0)
 		}
@@ -124,7 +125,7 @@ func (t *Tokenizer) readFrame(v *vocabulary) error {
 				return nil
 			}
 		}
-		if said {
+		if said { // the file wants a token that it does not name
 			return v.errorf("tokenizer.ggml.add_%s_token is true, but tokenizer.ggml.%s_token_id is missing: want the "+
 				"token's number", flag, ids[0])
 		}
@@ -136,7 +137,7 @@ func (t *Tokenizer) readFrame(v *vocabulary) error {
 	if err := add(&t.after, "sep", "seperator", "separator"); err != nil { // the spelling in files
 		return err
 	}
-	if len(t.after) == 0 {
+	if len(t.after) == 0 { // SEP takes the place of EOS
 		if err := add(&t.after, "eos", "eos"); err != nil {
 			return err
 		}

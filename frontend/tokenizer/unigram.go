@@ -78,7 +78,8 @@ func (t *unigram) encode(out []int32, text string, _ bool) []int32 {
 	return t.word(out, t.normalize(text))
 }
 
-// word appends the tokens of a normalized text to out. It finds the tokens with the largest sum of scores (Viterbi).
+// word appends the tokens of a normalized text to out: the tokens with the largest sum of scores (Viterbi). A character
+// that is no token has the score t.unknown.
 func (t *unigram) word(out []int32, text string) []int32 {
 	best := make([]step, len(text)+1)
 	for i := range best[1:] {
@@ -92,7 +93,7 @@ func (t *unigram) word(out []int32, text string) []int32 {
 			if id := t.tokens.nodes[node].id; id != none {
 				alone = alone || n == size
 				if score := best[i].score + t.scores[id]; score > best[i+n].score {
-					best[i+n] = step{t.rounded(score), i, id}
+					best[i+n] = step{t.rounded(score), i, id} // the best tokens up to byte i+n end with this one
 				}
 			}
 			if i+n == len(text) {
@@ -245,6 +246,7 @@ func (m *charsmap) find(text string) (at, n int) {
 	if len(m.nodes) == 0 {
 		return 0, 0
 	}
+	// A double-array trie: a node is at its parent's children, XOR the byte.
 	node := children(m.node(0))
 	for i := range min(len(text), maxToken) {
 		b := uint32(text[i])
@@ -253,7 +255,7 @@ func (m *charsmap) find(text string) (at, n int) {
 		}
 		node ^= b
 		found := m.node(node)
-		if found&(1<<31|0xff) != b {
+		if found&(1<<31|0xff) != b { // another node is there
 			break
 		}
 		node ^= children(found)

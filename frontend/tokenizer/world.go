@@ -93,8 +93,8 @@ func escaped(bytes string) string {
 // worldEnd is the name of token 0, which ends a text. The files of vocabularies leave it out.
 const worldEnd = "<s>"
 
-// writeWorld writes the tokens of a vocabulary in text. A line has a token's number, its text or bytes as Python
-// writes them, and the number of bytes.
+// writeWorld writes the vocabulary of an RWKV model, which is a text file, as metadata of GGUF. A line has a token's
+// number, its text or bytes as Python writes them, and the number of bytes.
 func (r *folderReader) writeWorld() {
 	r.document, r.vocabulary = &document{}, &jsonModel{unk: none}
 	names := r.readWorld()
@@ -113,7 +113,7 @@ func (r *folderReader) writeWorld() {
 			tokens[id], types[id] = fmt.Sprintf("[PAD%d]", id), int32(unused)
 		}
 	}
-	types[0] = int32(control)
+	types[0] = int32(control) // token 0 ends a text
 	if r.tokenIDs("eos_token_id") == nil {
 		r.generation = map[string]json.RawMessage{"eos_token_id": json.RawMessage("0")}
 	}
