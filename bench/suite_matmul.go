@@ -11,7 +11,7 @@ import (
 var matrixSample = []Sample{{"m": Some(48), "n": Some(48)}}
 
 // matmulCases returns the cases of matmuls: square ones and one layer's shape in each dtype, precision and block
-// format.
+// format. scale.of(full, tiny) is an extent at either scale.
 func matmulCases(scale Scale) []Case {
 	var list []Case
 	for _, t := range []ir.DType{ir.F16, ir.BF16} {

@@ -111,8 +111,8 @@ func einsum(c *call) tensor {
 	return permuted(y, letters, result)
 }
 
-// einsumTerms parses an equation into the letters of each operand and of the result. The axes of an ellipsis get
-// letters of their own, Greek capitals. fault is an error, or "".
+// einsumTerms parses the equation of Einsum into the letters of each operand and of the result. The axes of an ellipsis
+// get letters of their own, Greek capitals. fault is an error, or "".
 func (c *call) einsumTerms() (terms []string, result, fault string) {
 	equation := strings.ReplaceAll(c.textAttr("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
@@ -130,7 +130,7 @@ func (c *call) einsumTerms() (terms []string, result, fault string) {
 			more = max(more, n)
 		}
 	}
-	dots := []rune("ΑΒΓΔΕΖΗΘ")[:more]
+	dots := []rune("ΑΒΓΔΕΖΗΘ")[:more] // one for each axis of the longest ellipsis; shorter ones have the last of them
 	for i, term := range terms {
 		if before, after, ok := strings.Cut(term, "..."); ok {
 			n := c.x(i).Rank() - len(before) - len(after)

@@ -184,7 +184,8 @@ func gatherDims(c *call) *value {
 	return dimsValue(out, scalar)
 }
 
-// reshapeDims computes Reshape, Squeeze, Unsqueeze and Flatten if both shapes are a vector or a scalar.
+// reshapeDims computes Reshape, Squeeze, Unsqueeze and Flatten of a list of extents, if the result is a vector or a
+// scalar too. It returns nil if it cannot.
 func reshapeDims(c *call) *value {
 	v := c.input(0)
 	if !v.isDims {

@@ -58,7 +58,8 @@ func concatAlong(c *call) []*value {
 	return []*value{partlyValid(y.IndexSelect(axis, from), axis, end)}
 }
 
-// sliceAlong builds Slice of valid elements, by steps of 1.
+// sliceAlong builds a Slice, by steps of 1, along the axis of which only a part is valid. Starts and ends count the
+// valid elements. It returns nil if the Slice has other axes only.
 func sliceAlong(c *call) []*value {
 	v := c.input(0)
 	axis, n := v.valid.axis, v.valid.count
@@ -87,6 +88,7 @@ func sliceAlong(c *call) []*value {
 	}
 	start, end := at(limits[0]), at(limits[1])
 	extent := x.Dim(axis)
+	// Both count from the same side, so the result is at most that long.
 	if most := limits[1] - limits[0]; (limits[0] < 0) == (limits[1] < 0) && extent.IsStatic() {
 		extent = ir.D(max(0, min(most, extent.Static())))
 	}

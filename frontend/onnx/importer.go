@@ -281,13 +281,14 @@ func (im *importer) agree(extents ...ir.Dim) {
 	for _, d := range extents[1:] {
 		a, b := im.ownExtent(first), im.ownExtent(d)
 		if slices.Index(im.symbols, a) > slices.Index(im.symbols, b) && b != "" {
-			a, b, first, d = b, a, d, first
+			a, b, first, d = b, a, d, first // the earlier symbol stays
 		}
 		switch {
 		case first == d:
 			continue
-		case a != "" && b != "":
+		case a != "" && b != "": // two extents of inputs
 			im.joined[b] = a
+		// D is an extent of an input, and first follows from others.
 		case b != "" && !slices.Contains(first.Symbols(), d.Sym):
 			im.derived[b] = first
 		case a != "" && !slices.Contains(d.Symbols(), first.Sym):
@@ -403,7 +404,8 @@ func (n *Node) op() string {
 	return n.Op
 }
 
-// node builds a node: by a function of the model, or by its op's row.
+// node builds a node: by a function of the model, or by its op's row. ok is false if it fails; the importer then goes
+// on with other nodes, to report all errors.
 func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 	c := &call{importer: im, node: n, scope: s, consumed: &consumed{}}
 	ok = im.try(n.title(), n.op(), func() {
@@ -424,7 +426,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 						"node", name)
 				}
 				if v.missing {
-					panic(nodeError{errMissing})
+					panic(nodeError{errMissing}) // the node that makes it has failed
 				}
 			}
 			c.in = append(c.in, v)
@@ -442,7 +444,7 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 			c.inspector().markUnsigned(results)
 		}
 		c.checkResults(results)
-		from := merged(c.in)
+		from := merged(c.in) // the inputs of the graph that the results depend on
 		for _, v := range results {
 			if v != nil && v.from == nil {
 				v.from = from

@@ -266,7 +266,7 @@ func (c *call) transformed(y tensor) tensor {
 		return probit(y)
 	case "SOFTMAX_ZERO": // scores of 0 stay
 		most := y.ReduceMaxKeep(1)
-		is := y.Abs().Gt(y.Lit(1e-7))
+		is := y.Abs().Gt(y.Lit(1e-7)) // ONNX Runtime's limit for 0
 		e := is.Where(y.Sub(most).Exp(), y.Lit(0))
 		return e.Div(e.SumKeep(1))
 	}

@@ -44,7 +44,7 @@ func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*
 		for k, t := range carried {
 			given[k] = &value{tensor: t, from: first[k].from}
 		}
-		c.trips = append(slices.Clip(around), i)
+		c.trips = append(slices.Clip(around), i) // the trips of the loops around a node of the body
 		goesOn, next, outs := body(i, given)
 		made = slices.Concat(next, outs)
 		from = merged([]*value{{from: from}, {from: merged(made)}})
@@ -327,7 +327,7 @@ func (s *scanned) step(carried []*value, element func(i int, back bool) tensor) 
 	return out[:len(s.first)], out[len(s.first):]
 }
 
-// loop builds the body once, as the body of a loop op.
+// loop builds the body once, as the body of a loop op. It returns the last carried values, followed by the stacks.
 func (s *scanned) loop(xs []tensor) []*value {
 	steps, goes := s.extent(xs), tensor{}
 	within := func(i tensor) tensor { return i.Cast(s.length.DType()).Lt(s.length) }
@@ -340,7 +340,7 @@ func (s *scanned) loop(xs []tensor) []*value {
 			if back {
 				place = s.b.DimValue(steps).Sub(i.AddScalar(1))
 			}
-			axis := s.axis(at(s.axes, k), xs[k].Rank())
+			axis := s.axis(at(s.axes, k), xs[k].Rank()) // the axis along which input k is scanned
 			return xs[k].IndexSelect(axis, place.Reshape(1)).Squeeze(axis)
 		})
 		if s.length.IsZero() {
@@ -356,7 +356,7 @@ func (s *scanned) loop(xs []tensor) []*value {
 		if axis := s.axis(at(s.outAxes, k), v.tensor.Rank()); axis != 0 {
 			perm := make([]int, 0, v.tensor.Rank())
 			for a := range v.tensor.Rank() - 1 {
-				perm = append(perm, a+1)
+				perm = append(perm, a+1) // stacks lie along axis 0: move it to axis
 			}
 			v.tensor = v.tensor.Transpose(slices.Insert(perm, axis, 0)...)
 		}

@@ -334,9 +334,9 @@ func embedLayerNorm(c *call) []*value {
 		c.fail("ids are %s, want [batch, length]", ids)
 	}
 	look := func(table, ids tensor) tensor { return table.IndexSelect(0, ids.Reshape(-1)).Reshape(ids.Shape(), -1) }
-	sum := look(c.x(2), ids)
+	sum := look(c.x(2), ids) // inputs 2, 3 and 4 are the tables of words, positions and segments
 	positions := c.x(3)
-	if c.has(8) {
+	if c.has(8) { // positions as an input
 		sum = sum.Add(look(positions, c.x(8)))
 	} else {
 		sum = sum.Add(positions.Slice(0, 0, s[1]))
@@ -348,7 +348,7 @@ func embedLayerNorm(c *call) []*value {
 		sum = sum.Add(look(c.x(4), c.x(1)))
 	}
 	words := c.b.Full(ir.I32, 0, s[0])
-	if c.has(7) {
+	if c.has(7) { // the mask
 		words = c.x(7).Eq(c.x(7).Lit(1)).Cast(ir.I32).Sum(1)
 	}
 	c.intAttr("mask_index_type", 0) // it says of what type result 1 is, and that is int32

@@ -375,7 +375,7 @@ func (a *attentionNode) growCache() {
 		a.k = a.k.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
 	}
 	if past.Is(0) {
-		a.last = true
+		a.last = true // the present cache is just the new keys and values
 		return
 	}
 	a.k, a.v = a.placed(a.x(3), a.k, room), a.placed(a.x(4), a.v, room)
@@ -503,7 +503,7 @@ func multimodalRotary(c *call) tensor {
 	// Which of the three positions each pair takes.
 	stream := make([]int32, pairs.Static())
 	switch layout := c.intAttr("mrope_layout", 0); layout {
-	case 0:
+	case 0: // sections follow each other
 		for i := range stream {
 			switch {
 			case i >= sections[0]+sections[1]:
@@ -512,7 +512,7 @@ func multimodalRotary(c *call) tensor {
 				stream[i] = 1
 			}
 		}
-	case 1:
+	case 1: // sections alternate: pair i takes position i%3, as far as the section has pairs
 		for k := 1; k < 3; k++ {
 			for i := k; i < min(3*sections[k], len(stream)); i += 3 {
 				stream[i] = int32(k)

@@ -230,7 +230,7 @@ func (b *blocked) format() *value {
 			i := row*b.blocks() + at/b.block
 			head := []float64{scales[i]}
 			if zeros != nil {
-				head = append(head, -scales[i]*zeros[i])
+				head = append(head, -scales[i]*zeros[i]) // the block's minimum
 			}
 			if out, ok = appendHalves(out, head); !ok {
 				return nil
@@ -242,6 +242,7 @@ func (b *blocked) format() *value {
 				}
 				continue
 			}
+			// A byte has elements k and k+16.
 			for k, low := range q[:elems/2] {
 				out = append(out, low|q[k+elems/2]<<4)
 			}
@@ -494,7 +495,7 @@ func qmoeWeights(c *call) experts {
 		b := &blocked{call: c, packed: packed, scales: scales, zeros: zeros, bits: bits,
 			rows: s[0].Static() * s[1].Static(), columns: s[2].Static() * 8 / bits, block: block}
 		if block == 0 {
-			b.block = b.columns
+			b.block = b.columns // one scale for each output
 		}
 		w := b.matrix(t)
 		if w.DType().IsBlock() && w.Rank() == 2 { // a block format has its shape from the beginning

@@ -43,6 +43,7 @@ func imageDecoder(c *call) []*value {
 	r := picture.Bounds()
 	at := func(x, y int) color.NRGBA { return color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA) }
 	switch p := picture.(type) {
+	// These have fewer samples of color, which decoders interpolate.
 	case *pictures.YCbCr:
 		at = smooth(p, kind == "webp")
 	case *pictures.NYCbCrA:

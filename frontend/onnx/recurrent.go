@@ -104,7 +104,7 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 	for i, name := range names {
 		of := numbersOf[strings.ToLower(name)]
 		f := c.activation(name, next(&alphas, of.alphas, of.alpha), next(&betas, of.betas, of.beta))
-		if all[i] = f; limit > 0 {
+		if all[i] = f; limit > 0 { // attribute clip limits the arguments
 			all[i] = func(x tensor) tensor { return f(x.Clamp(-limit, limit)) }
 		}
 	}

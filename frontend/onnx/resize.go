@@ -45,7 +45,7 @@ func upsample(c *call) []*value {
 	return c.resize(&r)
 }
 
-// resize builds Resize since opset 11.
+// resize builds Resize as opset 11 and later define it.
 func resize(c *call) []*value {
 	x := c.x(0)
 	r := resizing{x: x, mode: c.choice("mode", "nearest", "linear", "cubic"),
@@ -76,7 +76,7 @@ func resize(c *call) []*value {
 		}
 		r.roi = append(spread(roi[:len(axes)], 0), spread(roi[len(axes):], 1)...)
 	}
-	if c.has(3) {
+	if c.has(3) { // sizes, not scales
 		if c.has(2) && c.shapeOf(c.in[2]).MaxElems() > 0 {
 			c.fail("it has both scales and sizes: want one of them")
 		}
@@ -193,7 +193,7 @@ func (c *call) resize(r *resizing) []*value {
 // isValidAxis reports whether a run finds how many elements of input 0 are valid along an axis that the op folds.
 func (c *call) isValidAxis(axis int) bool { return c.mask != nil && c.mask.axis == axis }
 
-// resizeLabels keeps the axes of which the sizes are those of the input, and folds the others.
+// resizeLabels labels Resize: it keeps the axes that keep their extents, and folds the others.
 func resizeLabels(c *call) labels {
 	l := c.likeInput()
 	v := c.in[0]
@@ -225,6 +225,8 @@ func resizeLabels(c *call) labels {
 // is none.
 func (r *resizing) byOp(c *call) tensor {
 	s := r.x.Shape()
+	// first is the outermost resized axis. exact says that the extents have the ratio of the factor, and fractions that
+	// the factors are ratios of small integers.
 	first, exact, fractions := len(s), true, true
 	for i := len(s) - 1; i >= 0; i-- {
 		if s[i] != r.size[i] || r.scale[i] != 1 {
@@ -247,6 +249,7 @@ func (r *resizing) byOp(c *call) tensor {
 	for _, d := range r.size[first:] {
 		size = append(size, d)
 	}
+	// The op of vkc takes fixed elements: check that this Resize takes the same.
 	if r.mode == "nearest" {
 		switch {
 		case exact && r.isNearest(c, first, func(i int, place int64) int64 { return place * s[i].Add / r.size[i].Add }):
@@ -320,7 +323,8 @@ type tap[T any] struct {
 	outside   T // whether the coordinate is outside of the input. Only the first tap has it.
 }
 
-// source returns the coordinates in the input of the elements of the result, and the factor.
+// source returns the coordinates in the input that the elements of the result have along an axis, and the factor of the
+// extents, as ONNX defines them for each coordinate_transformation_mode.
 func (r *resizedAxis) source() (place, scale tensor) {
 	b := r.from.Builder()
 	p, lit := b.Iota(ir.F32, 0, r.n), r.from.Lit
@@ -376,7 +380,7 @@ func (r *resizing) round(x tensor) tensor {
 	return x.SubScalar(0.5).Ceil()
 }
 
-// taps returns the elements around the coordinates, and their weights in dtype t.
+// taps returns the elements of the input around each coordinate, and their weights in dtype t.
 func (r *resizedAxis) taps(t ir.DType) []tap[tensor] {
 	place, scale := r.source()
 	last := r.from.SubScalar(1)
@@ -385,6 +389,7 @@ func (r *resizedAxis) taps(t ir.DType) []tap[tensor] {
 	if r.mode == "nearest" {
 		return []tap[tensor]{{at: clamped(r.round(place)), share: place.Lit(1), outside: outside}}
 	}
+	// Linear interpolation: the weight falls from 1 to 0 at distance 1.
 	reach, kernel := 1.0, func(d tensor) tensor { return d.Neg().AddScalar(1).Relu() }
 	if r.mode == "cubic" {
 		reach, kernel = 2, r.cubic
@@ -392,6 +397,7 @@ func (r *resizedAxis) taps(t ir.DType) []tap[tensor] {
 	width := reach // how far elements contribute
 	stretch := place.Lit(1).Cast(t)
 	if r.antialias {
+		// A smaller result takes the mean of more elements.
 		stretch = scale.Min(scale.Lit(1)).Cast(t)
 		width = math.Ceil(reach / min(1, r.scale[r.axis]))
 	}

@@ -101,7 +101,7 @@ func gridSample(c *call) tensor {
 		center := a.last.MulScalar(0.5)
 		half := a.size.MulScalar(0.5)
 		if corners {
-			half = center
+			half = center // -1 and 1 are the centers of the outermost elements
 		}
 		coords[i] = g.Mul(half).Add(center)
 	}
@@ -122,7 +122,7 @@ func gridSample(c *call) tensor {
 		at = bring(at)
 		y := p.at(at)
 		if padding == "zeros" {
-			y = y.Mul(p.inside(at))
+			y = y.Mul(p.inside(at)) // 0 outside of the image
 		}
 		return y
 	}
@@ -134,9 +134,9 @@ func gridSample(c *call) tensor {
 		}
 		y = sample(coords)
 	case "linear":
-		y = blended(bring(coords), 0, 2, linearShares, tensor.Add, sample)
+		y = blended(bring(coords), 0, 2, linearShares, tensor.Add, sample) // neighbours 0 and 1
 	case "cubic":
-		y = blended(coords, -1, 4, cubicShares, tensor.Add, sample)
+		y = blended(coords, -1, 4, cubicShares, tensor.Add, sample) // neighbours -1 to 2
 	}
 	return y.Reshape(x.Dim(0), x.Dim(1), to)
 }
@@ -317,8 +317,8 @@ func (c *call) adaptiveRoiAlign(p *image, rows, columns *cells, largest bool) te
 	return outside.Where(y.Max(y.Lit(0)), y)
 }
 
-// affineGrid returns a grid for gridSample: an affine map of each element's position in an image, from -1 to 1 along
-// each axis, innermost axis first.
+// affineGrid builds AffineGrid, which returns a grid for GridSample: an affine map of each element's position in an
+// image. Positions are from -1 to 1 along each axis, innermost axis first.
 func affineGrid(c *call) []*value {
 	theta := c.x(0)
 	size, part := c.largestShape(c.extents(1))
@@ -344,7 +344,7 @@ func affineGrid(c *call) []*value {
 		}
 		coords[n-1-axis] = place.SubScalar(1).Reshape(points)
 	}
-	coords[n] = c.b.Full(ir.F32, 1, points)
+	coords[n] = c.b.Full(ir.F32, 1, points) // for the offset of the map
 	y := castTo(stacked(coords, 1), theta.DType()).MatMulT(theta)
 	v := &value{tensor: y.Reshape(slices.Concat(ir.Shape{theta.Shape()[0]}, dims, ir.ShapeOf(n)))}
 	if part != nil && part.axis >= 2 {
@@ -353,8 +353,8 @@ func affineGrid(c *call) []*value {
 	return []*value{v}
 }
 
-// col2im adds columns, each a flattened window, at the windows' positions in an image. It is a transposed convolution
-// of each channel with one-hot windows.
+// col2im builds Col2Im: it adds columns, each a flattened window, at the windows' positions in an image. It is a
+// transposed convolution of each channel with one-hot windows.
 func col2im(c *call) tensor {
 	x, image, block := c.x(0), c.ints(1), c.ints(2)
 	n, s := len(block), x.Shape()
@@ -374,6 +374,7 @@ func col2im(c *call) tensor {
 		rest[i] = room % stride[i]
 	}
 	channels := s[1].Static() / positions
+	// Position p of a column goes to position p of the window.
 	ones := make([]float32, channels*positions*positions)
 	for ch := range channels {
 		for p := range positions {

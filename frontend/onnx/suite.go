@@ -28,7 +28,8 @@ type Case struct {
 // folder once.
 func Cases(folder string) ([]Case, error) { return cases(folder, ".", map[string]bool{}) }
 
-// cases finds the cases in folder/name and below. seen has the folders that were visited.
+// cases returns the test cases in folder/name and below. A case is a model.onnx with a folder of data; a model with
+// several has a case for each. seen has the folders that were visited.
 func cases(folder, name string, seen map[string]bool) (list []Case, err error) {
 	dir := filepath.Join(folder, name)
 	path, err := filepath.EvalSymlinks(dir)

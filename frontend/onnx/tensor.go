@@ -119,7 +119,8 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	return d, nil
 }
 
-// packed returns the values of a type of less than 8 bits. Each of its integers is a byte with several values.
+// packed returns the values of a tensor whose type has less than 8 bits. Each of its integers is a byte with several
+// values.
 func (t *Tensor) packed(dims []int, x *externals) (*ir.Data, error) {
 	d := &ir.Data{DType: t.Type.DType(), Dims: dims, Bytes: t.raw}
 	want, err := d.DType.BytesFor(int64(d.Elems()))

@@ -149,7 +149,7 @@ func (f *forest) leafOf(x tensor) tensor {
 	return at.SubScalar(float64(len(f.feature) - f.leaves))
 }
 
-// sums returns the aggregate of the leaves' weights, [N, targets].
+// sums returns the aggregate of the leaves' weights over the trees, [N, targets], by the function that how names.
 func (f *forest) sums(x tensor, how string) tensor {
 	if len(f.roots) == 0 || f.leaves == 0 {
 		f.fail("it has %d trees with %d leaves", len(f.roots), f.leaves)
@@ -169,7 +169,7 @@ func (f *forest) sums(x tensor, how string) tensor {
 	default:
 		f.fail("attribute aggregate_function is %q: want SUM, AVERAGE, MIN or MAX", how)
 	}
-	absent := math.Inf(1)
+	absent := math.Inf(1) // of targets without a weight in a leaf, which do not count
 	if how == "MAX" {
 		absent = math.Inf(-1)
 	}
@@ -184,7 +184,7 @@ func (f *forest) sums(x tensor, how string) tensor {
 	if how == "MAX" {
 		y = all.ReduceMax(1)
 	}
-	return y.Eq(y.Lit(absent)).Where(y.Lit(0), y)
+	return y.Eq(y.Lit(absent)).Where(y.Lit(0), y) // no leaf has a weight
 }
 
 // numbersAttr returns an attribute with floats, or its variant that is a tensor of doubles.

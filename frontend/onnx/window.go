@@ -69,7 +69,7 @@ func (c *call) windowOf(x tensor, kernel []int, pad float64) (tensor, window) {
 		at := c.coordinatesTo(whole).Sub(total.AddScalar(odd).Div(total.Lit(2)))
 		inside := channelsAt(at.Ge(at.Lit(0)).And(at.Lt(size)), i+2, x.Rank())
 		x = inside.Where(x.IndexSelect(i+2, at), c.b.Const(elementOf(x.DType(), false, pad)))
-		s[i+2], open = ir.D(1), append(open, i)
+		s[i+2], open = ir.D(1), append(open, i) // any number: the padding of this axis is done
 	}
 	w := c.window(s, kernel)
 	for _, i := range open {

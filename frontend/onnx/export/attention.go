@@ -209,6 +209,7 @@ func (c *call) attentionParts(h heads, lse bool) string {
 	}
 	grouped := func(rows, last ir.Dim) ir.Shape { return slices.Concat(h.outer, ir.Shape{h.g, share, rows, last}) }
 	q := c.reshaped(h.q, grouped(h.rows, inner(0)))
+	// The new axis broadcasts the keys to the queries that share them.
 	k := c.unsqueezed(h.k, int64(rank-2))
 	scores := c.emit("MatMul", []string{q, c.swapped(k, rank+1)})
 	scores = c.emit("Mul", []string{scores, c.scalar(t, c.attentionScale())})
@@ -236,11 +237,13 @@ func (c *call) attentionParts(h heads, lse bool) string {
 	if h.sinks != "" {
 		s := slices.Concat(h.outer, ir.Shape{h.h, h.rows, ir.D(1)})
 		sink := c.emit("Expand", []string{c.unsqueezed(h.sinks, 1, 2), c.shape(s)})
+		// A sink is one more key without a value.
 		scores = c.emit("Concat", []string{scores, sink}, attribute{"axis", last})
 	}
 	if lse {
 		y := c.emit("ReduceLogSumExp", []string{scores, c.ints(last)}, attribute{"keepdims", int64(0)})
 		infinite := c.emit("IsInf", []string{y}, attribute{"detect_negative", int64(0)})
+		// vkc's op has NaN here.
 		y = c.emit("Where", []string{infinite, c.scalar(t, math.NaN()), y})
 		return c.rounded(y, t)
 	}

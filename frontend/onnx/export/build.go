@@ -83,13 +83,14 @@ func (w *writer) truth(x string, t ir.DType) string {
 	return w.cast(x, ir.Bool)
 }
 
-// cast writes op cast. ONNX leaves the conversion of floats beyond the range of an integer undefined.
+// cast writes op cast. ONNX leaves the conversion of floats beyond the range of an integer undefined, so cast limits
+// them before.
 func cast(c *call) string {
 	from, to, x := c.node.Arg(0).DType(), c.node.DType(), c.arg(0)
 	switch {
 	case from == to:
 		return x
-	case to.Float().Exponents: // ONNX ignores the sign
+	case to.Float().Exponents: // ONNX ignores the sign // f8e8m0, which has no sign
 		if !from.IsFloat() || from.Bits() < 32 {
 			x, from = c.cast(x, ir.F32), ir.F32
 		}
@@ -100,7 +101,7 @@ func cast(c *call) string {
 		x, from = c.cast(x, ir.F32), ir.F32
 	}
 	least, most := integerRange(to)
-	low, high := inside(least, from), inside(most, from)
+	low, high := inside(least, from), inside(most, from) // the extreme numbers of type from that fit
 	clipped := c.emit("Clip", []string{x, c.scalar(from, low), c.scalar(from, high)})
 	clipped = c.emit("Where", []string{c.emit("IsNaN", []string{x}), c.scalar(from, 0), clipped})
 	y := c.cast(clipped, to)

@@ -291,8 +291,8 @@ func (w *writer) packed(n *ir.Node, f levels) string {
 	return have
 }
 
-// signed adds a constant to the model: the quants of a quantized weight as int8, minus the bias that makes stored
-// quants unsigned. It returns the constant's name.
+// signed adds a constant to the model: the quants of a quantized weight as int8, without the bias that makes stored
+// quants unsigned. It returns the constant's name, and adds it once only.
 func (w *writer) signed(n *ir.Node, f levels) string {
 	key := "signed " + label(n)
 	if have, ok := w.constants[key]; ok {

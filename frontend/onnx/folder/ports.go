@@ -90,8 +90,8 @@ func (f *Folder) IsDecoder() (bool, error) {
 	return past, m.Close()
 }
 
-// find names the ports, and fixes the extents of inputs. later is the branch of a merged decoder: whether there are
-// earlier tokens.
+// find sets the names of the model's inputs and outputs by their purpose, and fixes the extents of inputs. later is the
+// branch of a merged decoder: whether there are earlier tokens.
 func (r *reader) find(later bool) error {
 	names := map[string]*string{"input_ids": &r.ports.Tokens, "attention_mask": &r.ports.Mask,
 		"position_ids": &r.ports.Positions, "token_type_ids": &r.ports.Types}

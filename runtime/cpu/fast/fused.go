@@ -45,7 +45,7 @@ const fusedResult = -1
 // instructions are still numbers of values. uses has, by value, how many instructions read it, and the chain's result.
 func (b *compilerOf[T]) findFused(uses []int) map[int]*fused {
 	found := map[int]*fused{}
-	if b.wide() || len(b.row) > 0 {
+	if b.wide() || len(b.row) > 0 { // there is no such assembly
 		return found
 	}
 	for i := 0; i < len(b.code); i++ {
@@ -55,9 +55,11 @@ func (b *compilerOf[T]) findFused(uses []int) map[int]*fused {
 			if op <= fusedStore {
 				break
 			}
+			// The value in the registers must be the first operand.
 			if exchanged := exchangedOp(op); y == before && x != before && exchanged > 0 {
 				op, x, y = exchanged, y, x
 			}
+			// The value leaves the registers, or others read it too: store it.
 			if before >= 0 && (x != before || y == before && c.name != floatOfWords || uses[before] > 1) {
 				f.add(fusedStore, before)
 			}
