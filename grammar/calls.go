@@ -65,7 +65,8 @@ func ParseCalls(before string, functions []Function, after string) (*Grammar, er
 	return g, err
 }
 
-// arguments returns the expression of a function's arguments.
+// arguments returns the expression of a function's arguments: JSON of an object, or the function's own form. root is
+// the schema of the arguments.
 func (s *schemas) arguments(root any, f Function) *expr {
 	where := f.Name + "#"
 	o, ok := root.(*object)

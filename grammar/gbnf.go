@@ -251,7 +251,7 @@ func (p *gbnf) literal() *expr {
 	return text(b.String())
 }
 
-// class reads a set of characters, such as [a-z] or [^"\\].
+// class parses a set of characters, such as [a-z] or [^"\\], whose [ is next.
 func (p *gbnf) class() *expr {
 	p.at++
 	not := p.skip("^")

@@ -161,10 +161,11 @@ type builder struct {
 	err    error
 }
 
-// build makes the automaton of rules.
+// build returns the grammar of rules, of which the first is the start. It returns an error if no finite text matches,
+// or if a rule begins with itself.
 func build(rules []definition) (*Grammar, error) {
 	b := &builder{rules: rules, known: map[edge]int32{}}
-	b.node(node{call: noCall})
+	b.node(node{call: noCall})                          // atEnd, the end of every rule
 	for i := 0; i < len(b.rules) && b.err == nil; i++ { // repetitions add rules
 		b.starts = append(b.starts, b.expr(b.rules[i].body, atEnd))
 	}
@@ -363,6 +364,7 @@ func (b *builder) reachesEnd(reading bool) []bool {
 		list = list[:len(list)-1]
 		for _, u := range users[id] {
 			n := b.nodes[u]
+			// A call goes on only if the called rule ends.
 			if ok[u] || n.call >= 0 && !(ok[b.starts[n.call]] && ok[n.back]) {
 				continue
 			}

@@ -326,8 +326,8 @@ threads:
 	return a.sorted(all)
 }
 
-// matchesAtEnd reports whether a state matches at the end of the string. begins says that the string is empty, so this
-// is its beginning too.
+// matchesAtEnd reports whether the automaton accepts in step `from` at the end of the string. begins says that the
+// string is empty, so this is its beginning too.
 func (a *steps) matchesAtEnd(from int32, begins bool) bool {
 	seen := map[int32]bool{}
 	for todo := []int32{from}; len(todo) > 0; {
@@ -419,7 +419,7 @@ func (l language) graph(spend func(int) bool) (list []place, err error) {
 		p := g.list[i]
 		p.ends = p.length >= l.low
 		for k, a := range g.automata {
-			p.ends = p.ends && a.ends(p.threads[k], i == 0) != l.parts[k].not
+			p.ends = p.ends && a.ends(p.threads[k], i == 0) != l.parts[k].not // a part with not must not match
 		}
 		if l.high < 0 || p.length < l.high {
 			p.ways = g.ways(p)

@@ -149,7 +149,7 @@ func (m *machine) closure(w *work, from ...config) (*state, error) {
 		switch {
 		case c.at == atEnd && c.on == nil:
 			s.ends = true
-		case c.at == atEnd:
+		case c.at == atEnd: // the rule ends: go on after its call
 			add(config{c.on.back, c.on.below})
 		case n.call >= 0 && n.back == atEnd: // tail call: return directly to the caller's return position
 			add(config{m.g.rules[n.call], c.on})
@@ -167,7 +167,7 @@ func (m *machine) closure(w *work, from ...config) (*state, error) {
 	known := m.intern(s)
 	n := configWork * len(m.list)
 	if known == s {
-		n += s.bytes() / bytesWork
+		n += s.bytes() / bytesWork // a new state costs memory
 	}
 	return known, w.take(n)
 }

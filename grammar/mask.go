@@ -52,6 +52,7 @@ func NewVocabulary(pieces []string, ends []int32) *Vocabulary {
 	slices.SortFunc(v.order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(v.pieces[a], v.pieces[b]), cmp.Compare(a, b))
 	})
+	// The trie of all tokens in depth-first order. Node 0 is the root.
 	v.bytes, v.depths, v.after, v.first = []byte{0}, []uint16{0}, []int32{0}, []int32{0}
 	path, last := []int32{0}, ""
 	leave := func(depth int) { // ends the nodes that are deeper
@@ -318,10 +319,10 @@ func (t *Text) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
 			visited = 0
 		}
 		if s.dead() {
-			i = v.after[i]
+			i = v.after[i] // skip all tokens with this beginning
 			continue
 		}
-		for _, id := range v.order[v.first[i]:v.first[i+1]] {
+		for _, id := range v.order[v.first[i]:v.first[i+1]] { // tokens that end here
 			mask.add(id)
 		}
 		if s.ends && beyond != nil && v.after[i] > i+1 {

@@ -237,7 +237,8 @@ func affects(key string) bool {
 	return slices.Contains(combining, key) || slices.Contains(checked, key) || slices.Contains(refused, key)
 }
 
-// value builds the expression of a schema.
+// value returns the expression of the values that a schema allows. where is the schema's path for errors, and depth its
+// nesting.
 func (s *schemas) value(schema any, where string, depth int) *expr {
 	if depth > maxNesting {
 		return s.fail(where, "nested deeper than %d: an allOf or $ref may contain itself", maxNesting)
@@ -341,7 +342,7 @@ func (s *schemas) typed(name string, o *object, where string, depth int) *expr {
 	return s.word(nil)
 }
 
-// choice makes the expression of a schema with enum or const.
+// choice returns the expression of a schema with enum or const: the listed values that the other keywords allow.
 func (s *schemas) choice(o *object, where string) *expr {
 	list, ok := o.values["enum"].([]any)
 	switch {
@@ -371,8 +372,8 @@ func (s *schemas) choice(o *object, where string) *expr {
 	return oneOfTexts(slices.Compact(texts))
 }
 
-// oneOfTexts matches any of the given texts, which are sorted. It merges common prefixes, so that the automaton is in
-// one configuration while it reads a prefix.
+// oneOfTexts returns the expression of any of the given texts, which are sorted. It merges common prefixes, so that the
+// automaton is in one configuration while it reads a prefix.
 func oneOfTexts(texts []string) *expr {
 	e := alt()
 	for len(texts) > 0 {

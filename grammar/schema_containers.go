@@ -215,7 +215,8 @@ func (s *schemas) propertyNames(o *object, f *fields, where string) (names any, 
 // otherKey is a kind of names without properties of their own, and the values of such properties.
 type otherKey struct{ name, value *expr }
 
-// otherKeys returns the kinds of other properties; none if they are not allowed.
+// otherKeys returns the kinds of properties besides the named ones, each with its keys and values. There are none if
+// other properties are not allowed.
 func (s *schemas) otherKeys(f fields, where string, depth int) (list []otherKey) {
 	if f.closed {
 		return nil
@@ -227,7 +228,7 @@ func (s *schemas) otherKeys(f fields, where string, depth int) (list []otherKey)
 		name := s.otherKey(f.all.keys, where)
 		return []otherKey{{name, s.value(f.more, subpath(where, "additionalProperties"), depth+1)}}
 	}
-	rest := language{high: -1}
+	rest := language{high: -1} // all strings, of any length
 	if f.names != nil {
 		rest = *f.names
 	}
@@ -247,6 +248,7 @@ func (s *schemas) otherKeys(f fields, where string, depth int) (list []otherKey)
 		}
 		patterns = append(patterns, p)
 	}
+	// A property must match the schemas of all patterns that its name matches.
 	for which := range 1 << len(patterns) { // the set of patterns that a name matches
 		l, value := rest, f.more
 		l.parts = slices.Clone(rest.parts)
@@ -419,7 +421,7 @@ func (s *schemas) finite(schema any, where string) (texts []string, ok bool) {
 	return texts, ok && s.err == nil
 }
 
-// distinct returns the expression of an array of elements that differ, in any order.
+// distinct returns the expression of an array of low to high different elements out of texts, in any order.
 func (s *schemas) distinct(texts []string, low, high int) *expr {
 	sp := s.space()
 	if high < 0 || high > len(texts) {
@@ -449,7 +451,8 @@ func (s *schemas) distinct(texts []string, low, high int) *expr {
 	return seq(text("["), sp, rests[0], text("]"))
 }
 
-// list returns the expression of an array of some elements, and then others of one kind.
+// list returns the expression of an array of the elements of prefix, and then others, item, of low to high elements in
+// all. A negative high means no limit.
 func (s *schemas) list(prefix []*expr, item *expr, low, high int) *expr {
 	sp := s.space()
 	next := func(e *expr) *expr { return seq(text(","), sp, e, sp) }

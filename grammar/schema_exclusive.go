@@ -93,7 +93,7 @@ func (s *schemas) overlap(list []any) string {
 	return ""
 }
 
-// disjoint reports whether it is plain that no value is valid by both schemas.
+// disjoint reports whether it is plain that no value is valid by both schemas. False means that it may be or not.
 func (s *schemas) disjoint(a, b any, depth int) bool {
 	x, okX := s.refTarget(a)
 	y, okY := s.refTarget(b)
@@ -107,7 +107,7 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 		if vy, ok := values(y); ok && s.spend(32*(len(vx)+len(vy))) {
 			in := setOf(vy)
 			numbers := slices.ContainsFunc(vx, isNumber) && slices.ContainsFunc(vy, isNumber)
-			return !numbers && !slices.ContainsFunc(vx, in.has)
+			return !numbers && !slices.ContainsFunc(vx, in.has) // 1 and 1.0 are equal numbers with different texts
 		}
 	}
 	tx, ty := typesOf(x), typesOf(y)

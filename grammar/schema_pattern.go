@@ -103,8 +103,8 @@ func (r *patternReader) sequence() *pattern {
 	return p
 }
 
-// times reads * + ? {m} {m,} or {m,n}. A following ? is ignored, because it affects the order of tries but not the set
-// of matches.
+// times parses a repetition: * + ? {m} {m,} or {m,n}. high is -1 without a limit, and ok is false if there is no
+// repetition. A following ? is ignored, because it affects the order of tries but not the set of matches.
 func (r *patternReader) times() (low, high int, ok bool) {
 	switch {
 	case r.skip("*"):
@@ -203,7 +203,7 @@ func (r *patternReader) group() *pattern {
 	return p
 }
 
-// class reads the rest of a class.
+// class parses a class of characters after its [.
 func (r *patternReader) class() []span {
 	not := r.skip("^")
 	var set []span
@@ -231,6 +231,7 @@ func (r *patternReader) class() []span {
 			set = append(set, span{low[0].low, high[0].low})
 		}
 	}
+	// Inverting twice joins overlapping ranges.
 	if set = invert(set); !not {
 		set = invert(set)
 	}
@@ -395,6 +396,7 @@ func property(name string) ([]span, bool) {
 			add(rune(r.Lo), rune(r.Hi), rune(r.Stride))
 		}
 	}
+	// Inverting twice joins overlapping ranges.
 	return invert(invert(set)), true
 }
 

@@ -84,7 +84,7 @@ func (s *schemas) string(o *object, where string) *expr {
 	return seq(text(`"`), s.strings(l, where), text(`"`))
 }
 
-// languageOf returns the language of the strings that a schema allows.
+// languageOf returns the language of the strings that a schema allows by its length bounds, patterns and formats.
 func (s *schemas) languageOf(o *object, where string) (l language, ok bool) {
 	l.low, l.high = s.lengthBounds(o, where, "minLength", "maxLength")
 	sources := textsOf(o.values["pattern"])
@@ -94,7 +94,7 @@ func (s *schemas) languageOf(o *object, where string) (l language, ok bool) {
 		return l, false
 	}
 	if len(sources) == 1 && sources[0] == "" {
-		sources = nil
+		sources = nil // the empty pattern matches all strings
 	}
 	for _, name := range names {
 		source, known := formats[name]

@@ -64,7 +64,7 @@ type job struct {
 // minSound is the smallest number of samples that are written down: a frame of the spectrogram.
 const minSound = speech.SamplesPerPosition / 2
 
-// run writes down all windows.
+// run transcribes the sound window by window. A window begins where the last segment of the window before ended.
 func (j *job) run(ctx context.Context, sound Sound) error {
 	window := make([]float32, 0, j.config.Window())
 	begin, ended := int64(0), false // begin is the first sample of the window
@@ -86,7 +86,7 @@ func (j *job) run(ctx context.Context, sound Sound) error {
 		if err != nil {
 			return err
 		}
-		window = window[:copy(window, window[done:])]
+		window = window[:copy(window, window[done:])] // keep what is not transcribed
 		if begin += int64(done); j.Progress != nil {
 			j.Progress(begin, sound.Samples())
 		}
@@ -115,7 +115,7 @@ func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) 
 	}
 	silent := text.noSpeech > maxNoSpeech && text.logProb < minLogProb
 	if silent {
-		return len(sound), nil
+		return len(sound), nil // there is no speech: go on after the window
 	}
 	segments, done := j.segments(text.tokens, len(sound))
 	if j.Words {
@@ -135,7 +135,7 @@ func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) 
 			return 0, err
 		}
 	}
-	j.past = slices.Clone(j.past[max(0, len(j.past)-j.maxPast()):])
+	j.past = slices.Clone(j.past[max(0, len(j.past)-j.maxPast()):]) // the prompt of the next window
 	return done, nil
 }
 
@@ -245,13 +245,15 @@ func (j *job) controls() []int32 {
 	return tokens
 }
 
-// write writes the text of the window, again at higher temperatures if it seems wrong.
+// write writes the text of the window. If the text repeats itself or has a low probability, it tries again at higher
+// temperatures.
 func (j *job) write(ctx context.Context) (w written, err error) {
 	prompt, start := j.prompt()
 	logits, err := j.logits(ctx, prompt[:start+1], start+1)
 	if err != nil {
 		return w, err
 	}
+	// The probability that there is no speech is that of a token after the start token.
 	noSpeech := math.Exp(logits[j.tokens.NoSpeech] - logSumExp(logits))
 	if len(prompt) > start+1 {
 		if logits, err = j.logits(ctx, prompt[start+1:], len(prompt)); err != nil {

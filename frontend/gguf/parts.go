@@ -206,7 +206,7 @@ func (w *Writer) WriteParts(path string, maxBytes int64) (paths []string, err er
 func (w *Writer) split(maxBytes int64) ([]*Writer, error) {
 	alignment := cmp.Or(w.alignment, defaultAlignment)
 	first := &Writer{alignment: w.alignment, kvs: slices.Clone(w.kvs), keys: maps.Clone(w.keys)}
-	if err := first.setPart(0, 0, len(w.tensors)); err != nil {
+	if err := first.setPart(0, 0, len(w.tensors)); err != nil { // the number of parts is not known yet
 		return nil, err
 	}
 	parts, part := []*Writer{first}, first

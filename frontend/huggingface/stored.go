@@ -201,9 +201,9 @@ func scaled(r *reader, base string) (name string, t tensor, from []string, err e
 		elems *= d.Static()
 	}
 	switch across := func(n, size int) int { return (n + size - 1) / size }; {
-	case elems == 1:
+	case elems == 1: // one scale for the matrix
 	case elems == rows && (len(s.Shape) == 1 || s.Shape[len(s.Shape)-1].Static() == 1):
-		block[0] = 1
+		block[0] = 1 // one scale for each row
 	case r.block[0] > 0 && len(s.Shape) == 2 && s.Shape[0].Static() == across(rows, r.block[0]) &&
 		s.Shape[1].Static() == across(columns, r.block[1]):
 		block = r.block
@@ -245,7 +245,7 @@ func (m scaledMatrix) group() int {
 	return size
 }
 
-// plain returns the matrix with the scales multiplied in.
+// plain returns the matrix as floats, with the scales multiplied in.
 func (m scaledMatrix) plain(r *reader) (t tensor, err error) {
 	t = tensor{Type: ir.Type{DType: ir.F32, Shape: ir.ShapeOf(m.rows, m.columns)}, packed: true}
 	scale, err := r.floats(m.scales)

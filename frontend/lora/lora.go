@@ -194,7 +194,7 @@ func (p *pair) rank() int {
 // embedding is the name of the token embedding. A of its adapter has a row for each token.
 const embedding = "token_embd.weight"
 
-// add checks a pair against the model, and adds it.
+// add checks the matrices A and B for a weight against the model's weight, and adds them to the adapter.
 func (a *Adapter) add(p pair, cfg llm.Config) error {
 	w, ok := cfg.Types[p.weight]
 	switch {

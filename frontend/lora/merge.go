@@ -138,7 +138,7 @@ type delta struct {
 	scale float64
 }
 
-// orderColumns puts the columns into the order of the weight's; see nn.Linear.
+// orderColumns puts the columns of A into the order in which the file has the weight's columns; see nn.Linear.
 func (d *delta) orderColumns(f *gguf.File, weight string) error {
 	name := strings.TrimSuffix(weight, ".weight") + ".order"
 	if !f.HasWeight(name) {
@@ -193,8 +193,8 @@ func (s Scaled) delta(weight string) (d delta, err error) {
 	return d, nil
 }
 
-// addRows adds the deltas to rows of a weight. first is the index of the first row of x. A matrix of a stack has `each`
-// rows.
+// addRows adds the deltas, products of matrices B and A, to rows x of a weight. first is the index of the first row of
+// x. A matrix of a stack has `each` rows.
 func addRows(x []float32, columns, first, each int, list []delta) {
 	rows := len(x) / columns
 	workers := min(runtime.GOMAXPROCS(0), rows)

@@ -123,7 +123,7 @@ func isSet(text json.RawMessage) bool {
 	return !slices.Contains([]string{"", "null", "false", "true", "[]", "{}"}, string(text))
 }
 
-// check refuses adapters that are more than A and B for some matrices.
+// check returns an error for an adapter that does more than to add products of A and B to some matrices.
 func (c *peft) check() error {
 	var first string
 	_ = json.Unmarshal(c.Init, &first) // a text names a method that computes the first A and B

@@ -132,9 +132,10 @@ func New(src *Source, opt Options) (*Plan, error) {
 // orderSuffix ends the name of the order of a matrix's columns (nn.Linear), in place of .weight.
 const orderSuffix = ".order"
 
-// placeColumns handles matrices with permuted columns. A matrix that keeps its type also keeps its order, as a separate
-// tensor. GGUF files may have such a tensor, but ggml's programs refuse files with tensors that they do not know. If a
-// matrix gets another type, placeColumns restores the order of its columns and leaves out that tensor.
+// placeColumns handles matrices whose columns are permuted, with the order in a tensor of its own. A matrix that keeps
+// its type also keeps its order. GGUF files may have such a tensor, but ggml's programs refuse files with tensors that
+// they do not know. If a matrix gets another type, placeColumns restores the order of its columns and leaves out that
+// tensor.
 func (p *Plan) placeColumns() error {
 	orders := map[string]bool{} // by name, whether it is left out
 	for _, t := range p.Tensors {

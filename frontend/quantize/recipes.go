@@ -252,7 +252,7 @@ func (r *Recipe) typeOf(s *site, columns int) ir.DType {
 	return to
 }
 
-// factsOf returns the facts of a model. What its metadata lack has the value for a plain model.
+// factsOf returns the facts of a model on which recipes depend. Without metadata they are those of a plain model.
 func factsOf(src *Source) *facts {
 	f := &facts{grouping: 1, tied: true}
 	keys := map[string]any{}
@@ -279,6 +279,7 @@ func factsOf(src *Source) *facts {
 	}
 	for _, t := range src.tensors {
 		f.layers = max(f.layers, layerOf(t.name)+1)
+		// Without an output matrix, the embedding serves as one.
 		f.tied = f.tied && roleOf(t.name) != output
 	}
 	return f

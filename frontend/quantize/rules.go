@@ -26,7 +26,8 @@ type rule struct {
 	used    bool
 }
 
-// newChooser returns a chooser for the options. Rules for an embedding or output come before rules for patterns.
+// newChooser returns a chooser, which selects the type of each tensor by the options. Rules for an embedding or output
+// come before rules for patterns.
 func newChooser(src *Source, opt Options) *chooser {
 	c := &chooser{options: opt}
 	if opt.Recipe != nil {
@@ -34,7 +35,7 @@ func newChooser(src *Source, opt Options) *chooser {
 	}
 	outputs := []role{output}
 	if factsOf(src).tied {
-		outputs = append(outputs, embedding)
+		outputs = append(outputs, embedding) // it serves as the output matrix, too
 	}
 	byRole := func(to ir.DType, what string, list ...role) {
 		if to != ir.Invalid {

@@ -27,6 +27,7 @@ func Beams(c Config, beams int, list ...Option) (*ir.Graph, error) {
 				state := m.beamState(b, part, i, beams, o.cache)
 				read := m.state(b, "cache_"+part, i, o.cache, c.Context).Unsqueeze(0)
 				own := apart("attn_" + part).Cast(o.cache)
+				// Each beam takes the keys of the text that it continues, and appends its own.
 				all := state.Concat(0, read).IndexSelect(0, from).DynamicUpdateSlice(2, own, start)
 				b.Update(state, all)
 				return all.Cast(ir.F32).Slice(2, 0, length)

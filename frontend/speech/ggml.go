@@ -82,7 +82,7 @@ func readGGML(src filefmt.Source, data []byte, mapping *mmap.File) (*gguf.File, 
 	var c Config
 	for _, key := range ggmlSizes {
 		n := r.number("a size")
-		if key == "" {
+		if key == "" { // the format of the weights, times 1000 for its version
 			if version := n / 1000; r.err == nil && version != 0 && version != ggmlQuantVersion {
 				r.failf("version %d of block formats: want %d", version, ggmlQuantVersion)
 			}
@@ -98,7 +98,7 @@ func readGGML(src filefmt.Source, data []byte, mapping *mmap.File) (*gguf.File, 
 		}
 		*size = n
 	}
-	c.Hidden = 4 * c.Width
+	c.Hidden = 4 * c.Width // the files do not say
 	r.readFilters(c)
 	vocabulary := r.readVocabulary(c)
 	r.readTensors(arch, c)
@@ -168,7 +168,8 @@ func (r *ggmlFile) readFilters(c Config) {
 	}
 }
 
-// readVocabulary reads the tokens of text, and adds the tokens that control the model, which follow from the sizes.
+// readVocabulary reads the tokens of text, and returns the metadata of the vocabulary. It adds the tokens that control
+// the model, which follow from the sizes.
 func (r *ggmlFile) readVocabulary(c Config) []gguf.KV {
 	n := r.number("the number of tokens")
 	if r.err == nil && (n < 1 || n > c.Vocab) {
@@ -199,7 +200,7 @@ func (r *ggmlFile) readVocabulary(c Config) []gguf.KV {
 // maxTokenBytes is the largest length of a token.
 const maxTokenBytes = 1024
 
-// readTensors reads where the tensors are, up to the end of the file.
+// readTensors reads the names, types and places of the tensors, up to the end of the file.
 func (r *ggmlFile) readTensors(arch architecture, c Config) {
 	if r.err != nil {
 		return
@@ -234,7 +235,7 @@ func (r *ggmlFile) readTensors(arch architecture, c Config) {
 		t.DType, t.Shape, t.offset, t.bytes = dtype, ir.ShapeOf(t.dims...), r.pos, int(bytes)
 		r.take(t.bytes, "tensor "+name)
 		if own[name] == "" {
-			r.failf("architecture %q has no weight for tensor %q", arch.name, name)
+			r.failf("architecture %q has no weight for tensor %q", arch.name, name) // an error is reported at the end
 		} else {
 			name = own[name]
 		}
@@ -329,8 +330,8 @@ func vocabularyOf(words [][]byte, control []string) []gguf.KV {
 	}
 }
 
-// split returns where the last merge of a token joins two tokens, or 0 if no merges make it. Merges of lower ranks come
-// first, as in byte-pair encoding.
+// split returns where the last merge of a token joins two tokens, or 0 if no merges make it. It merges the bytes of the
+// word by ranks below the token's own, the lowest first, as byte-pair encoding does.
 func split(word []byte, ranks map[string]int, rank int) int {
 	if len(word) < 2 {
 		return 0

@@ -70,16 +70,18 @@ func (r *resampler) add(v float64) {
 // end says that there are no more old samples.
 func (r *resampler) end() { r.ended, r.total = true, resampled(r.count, r.rate) }
 
-// next returns the next new sample, if enough old ones are there.
+// next returns the next new sample, or false if it needs further old ones. It is a sum of the old samples around its
+// time, weighted by a table of the filter.
 func (r *resampler) next() (float32, bool) {
 	whole := r.made / Rate * int64(r.rate) // computed in integers, so that long sounds have no drift
 	at := float64(float64(r.made%Rate) * r.step)
 	center := whole + int64(at)
-	at -= math.Trunc(at)
+	at -= math.Trunc(at) // between two old samples
 	if r.ended && r.made >= r.total || !r.ended && center+int64(r.reach) >= r.count {
 		return 0, false
 	}
 	first, last := max(center-int64(r.reach)+1, 0), min(center+int64(r.reach), r.count-1)
+	// Now and then, forget samples that are no longer needed.
 	if drop := int(first - r.begin); drop > 4*r.reach+1<<12 {
 		r.past = r.past[:copy(r.past, r.past[drop:])]
 		r.begin = first

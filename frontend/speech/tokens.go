@@ -63,7 +63,7 @@ type Tokens struct {
 	Suppressed, SuppressedFirst []int32
 }
 
-// NewTokens finds the tokens of a model in its vocabulary.
+// NewTokens returns the tokens that control a speech model, which it finds by name in the vocabulary.
 func NewTokens(c Config, tok *tokenizer.Tokenizer) (*Tokens, error) {
 	t := &Tokens{Languages: map[string]int32{}}
 	var err error
@@ -126,6 +126,7 @@ func (t *Tokens) setSuppressed(c Config, tok *tokenizer.Tokenizer) {
 		for _, list := range []string{nonSpeech, musical} {
 			for sign := range strings.FieldsSeq(list) {
 				for _, text := range []string{sign, " " + sign} {
+					// Notes are of several tokens: the first is for them alone.
 					if ids := encode(text); len(ids) == 1 || len(ids) > 1 && list == musical {
 						t.Suppressed = append(t.Suppressed, ids[0])
 					}

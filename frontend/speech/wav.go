@@ -221,7 +221,7 @@ func (w *WAV) Read(samples []float32) (n int, err error) {
 // sample returns the mean of all channels of the next sample.
 func (w *WAV) sample() (float64, error) {
 	size := int64(len(w.frame))
-	if w.left >= 0 && w.left < size {
+	if w.left >= 0 && w.left < size { // the header says that the samples end here
 		return 0, io.EOF
 	}
 	n, err := io.ReadFull(w.in, w.frame)
@@ -242,7 +242,7 @@ func (w *WAV) sample() (float64, error) {
 	sum, bytes := 0.0, len(w.frame)/w.channels
 	for c := range w.channels {
 		v := w.format.value(w.frame[c*bytes:])
-		if !(math.Abs(v) <= maxLoudness) {
+		if !(math.Abs(v) <= maxLoudness) { // NaN too
 			return 0, fmt.Errorf("wav: sample %d is %v: want -1 to 1, or a little more", w.read, v)
 		}
 		sum += v

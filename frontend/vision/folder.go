@@ -260,7 +260,8 @@ func prefixOf(name string, tensors map[string]ir.Type) string {
 	return ""
 }
 
-// origins returns how a weight and its bias are made, if the folder has them.
+// origins returns how a weight of the tower and its bias are made from the folder's tensors, if the folder has them.
+// change names what differs, such as one frame of a kernel for two.
 func origins(name, from, change string, tensors map[string]ir.Type) (list []llm.Origin) {
 	for _, suffix := range []string{".weight", ".bias"} {
 		o := llm.Origin{Name: name + suffix, From: []string{from + suffix}}
@@ -275,6 +276,7 @@ func origins(name, from, change string, tensors map[string]ir.Type) (list []llm.
 			if change == secondFrame {
 				o.Name, frame = name, 1
 			}
+			// Kernels are [out, 3, frames, height, width].
 			o.Rows, o.RowAxis = func(int) []int { return []int{frame} }, 2
 			if dims, err := tensors[o.From[0]].Shape.Eval(nil); err == nil && len(dims) > 2 {
 				o.Dims = slices.Delete(dims, 2, 3)

@@ -57,7 +57,8 @@ func exifOrientation(tiff []byte) int {
 	return 1
 }
 
-// turned returns the picture upright, for an orientation of Exif.
+// turned returns the picture upright. orientation is Exif's number, from 1 to 8: 1 is upright, and the others are
+// turned, mirrored or both.
 func (p *Picture) turned(orientation int) *Picture {
 	if orientation == 1 {
 		return p
@@ -73,6 +74,7 @@ func (p *Picture) turned(orientation int) *Picture {
 			if o >= 4 {
 				column, row = y, x
 			}
+			// These are mirrored along a row, or along a column below.
 			if o == 1 || o == 2 || o == 6 || o == 7 {
 				column = p.Width - 1 - column
 			}

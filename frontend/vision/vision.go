@@ -339,7 +339,8 @@ func (r *metadata) colors(key string) (c [3]float64) {
 	return c
 }
 
-// check checks the numbers and the weights.
+// check returns an error for a tower that vkc cannot compute: with numbers out of range, or without a weight. It sets
+// Out.
 func (c *Config) check() error {
 	p, err := findProjector(c.Projector)
 	if err != nil {
@@ -388,7 +389,7 @@ func (c *Config) check() error {
 	return c.checkWeights(p)
 }
 
-// checkWeights compares the file's weights with the weights that the tower needs.
+// checkWeights returns an error unless the file has just the weights that the tower needs, with their shapes.
 func (c *Config) checkWeights(p projector) error {
 	known := map[string]bool{}
 	for _, w := range append(c.weights(p), p.weights(*c)...) {
@@ -419,7 +420,7 @@ func (c *Config) checkWeights(p projector) error {
 	return nil
 }
 
-// weights lists the tower's weights.
+// weights returns the weights that the tower needs or may have, without the projector's.
 func (c *Config) weights(p projector) []weightSpec {
 	kernel := ir.ShapeOf(c.Width, 3, c.PatchSize, c.PatchSize)
 	list := []weightSpec{{name: "v.patch_embd", shape: kernel, bias: ir.ShapeOf(c.Width)}}
@@ -433,7 +434,7 @@ func (c *Config) weights(p projector) []weightSpec {
 		if !p.manySizes {
 			n = c.side() * c.side()
 			if _, ok := c.Types[class.name]; ok {
-				n++
+				n++ // the class has a position too
 			}
 		}
 		list = append(list, weightSpec{name: "v.position_embd", shape: ir.ShapeOf(n, c.Width)})
@@ -446,7 +447,7 @@ func (c *Config) weights(p projector) []weightSpec {
 	for i := range c.Layers {
 		layer := c.layerWeights(fmt.Sprintf("v.blk.%d.", i))
 		for j := range layer {
-			layer[j].optional = i >= c.lastLayer()
+			layer[j].optional = i >= c.lastLayer() // the projector reads none of these layers
 		}
 		list = append(list, layer...)
 	}
@@ -560,8 +561,8 @@ func (c Config) Tower(maxRows int) (*ir.Graph, error) {
 	})
 }
 
-// run computes the tower for patches x, and returns rows [rows, RowWidth] for the language model. They come from the
-// features of one or several layers (Features).
+// run computes the tower for patches x, and returns rows [rows, RowWidth] for the language model. The rows are made
+// from the results of one or several layers, which Features names.
 func (t tower) run(x frontend.Tensor) frontend.Tensor {
 	b := x.Builder()
 	x = t.embed(x)
@@ -589,7 +590,7 @@ func (t tower) run(x frontend.Tensor) frontend.Tensor {
 		x = x.Concat(1, outputs[i])
 	}
 	if t.hasClass() {
-		x = x.Slice(0, 1, x.Dim(0))
+		x = x.Slice(0, 1, x.Dim(0)) // the projector does not read the class
 	}
 	x = t.project(t, x)
 	if x.Rank() != 2 {

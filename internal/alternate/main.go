@@ -51,7 +51,7 @@ func main() {
 	}
 }
 
-// run measures the selected cases, round by round, and writes the results.
+// run measures the selected cases with ggml and with vkc, in turns, and writes the best times of each.
 func run() error {
 	re, err := regexp.Compile(*filter)
 	if err != nil {

@@ -42,7 +42,8 @@ const (
 // axis maps numbers to pixels.
 type axis struct{ from, step, to, first, last float64 }
 
-// newAxis fits about n round steps around some numbers.
+// newAxis returns an axis around some numbers with about n round steps. first and last are the positions of its ends on
+// the page.
 func newAxis(lists [][]float64, n int, first, last float64) axis {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, list := range lists {
@@ -53,8 +54,9 @@ func newAxis(lists [][]float64, n int, first, last float64) axis {
 		}
 	}
 	if !(low <= high) {
-		low, high = 0, 1
+		low, high = 0, 1 // there are no numbers
 	}
+	// All numbers are nearly equal: show a range around them.
 	if !(high-low > 1e-9*(math.Abs(low)+math.Abs(high))) || math.IsInf(high-low, 0) {
 		size := max(1, 1e-3*math.Abs(low))
 		low, high = low-size/2, low+size/2

@@ -65,8 +65,8 @@ func median(logs []float64) string {
 	return fmt.Sprintf("%.0f %%", 100*math.Expm1(logs[len(logs)/2]))
 }
 
-// residuals returns the residuals of a device, by kind. For kernels that are not chosen by estimates, the default
-// counts as fitted.
+// residuals returns how well the rates predict a device's measurements, by kind of kernel, before and after the fit.
+// For kernels that are not chosen by estimates, the default counts as fitted.
 func (f *fit) residuals(set int) []residuals {
 	kinds := map[string]*residuals{}
 	of := func(k measured) *residuals {
@@ -76,8 +76,8 @@ func (f *fit) residuals(set int) []residuals {
 		}
 		return kinds[kind]
 	}
-	chosen := map[int]float64{} // the measured time of the choice, by the index of the kernel
-	prior := newFit(f.sets[:len(f.sets)-1], f.first)
+	chosen := map[int]float64{}                      // the measured time of the choice, by the index of the kernel
+	prior := newFit(f.sets[:len(f.sets)-1], f.first) // without the anchors, which newFit adds
 	copy(prior.overhead, f.overhead)
 	for i, s := range f.kernels {
 		if s.set != set {

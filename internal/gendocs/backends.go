@@ -81,8 +81,8 @@ func names(list []ir.DType) string {
 	return strings.Join(s, " ")
 }
 
-// compileFor compiles a case of each op and dtype for a profile, and runs nothing. For each op with dtypes that the
-// profile does not support it returns the text of the table's cell: the dtypes, and the missing features.
+// compileFor compiles a case of each op and dtype for a profile. For each op with dtypes that the profile does not
+// support, it returns the cell of the table: these dtypes, and the missing features.
 func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error) {
 	caps, err := device.Profile(profile)
 	if err != nil {
@@ -92,7 +92,7 @@ func compileFor(profile string, filter *regexp.Regexp) (map[ir.Op]string, error)
 		if _, err := compiler.Lower(ctx, g, caps, nil); err != nil {
 			return nil, err
 		}
-		return nil, errCompiles
+		return nil, errCompiles // not to run it
 	}
 	report, err := optest.Run(context.Background(), backend, optest.Options{Filter: filter, Batch: 1})
 	if err != nil {

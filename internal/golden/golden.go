@@ -72,7 +72,8 @@ type edit struct {
 	text string
 }
 
-// edits returns a shortest list of lines that turns a into b. Sides too long for that are listed one after the other.
+// edits returns a shortest list of lines to remove (-) and to add (+) that turns a into b. If both are too long for the
+// search, it lists all lines of a, and then all of b.
 func edits(a, b []string) (list []edit) {
 	if (len(a)+1)*(len(b)+1) > mostCells {
 		for i, s := range a[:min(len(a), mostLines)] {

@@ -12,21 +12,21 @@ func Cholesky(l, a []float64, n int) {
 		rows := min(4, n-i)
 		for r := i; r < i+rows; r++ {
 			copy(l[r*n:], a[r*n:r*n+r+1])
-			clear(l[r*n+r+1 : (r+1)*n])
+			clear(l[r*n+r+1 : (r+1)*n]) // above the diagonal
 		}
 		if rows == 4 {
 			a0, a1, a2, a3 := l[i*n:], l[(i+1)*n:], l[(i+2)*n:], l[(i+3)*n:]
 			for j := range i {
 				row := l[j*n : j*n+j+1]
 				s0, s1, s2, s3 := dot4(row[:j], a0, a1, a2, a3)
-				scale := 1 / row[j]
+				scale := 1 / row[j] // row[j] is on the diagonal
 				a0[j], a1[j], a2[j], a3[j] = (a0[j]-s0)*scale, (a1[j]-s1)*scale, (a2[j]-s2)*scale, (a3[j]-s3)*scale
 			}
 		}
 		for r := i; r < i+rows; r++ {
 			row, from := l[r*n:], i
 			if rows < 4 {
-				from = 0
+				from = 0 // too few rows for the loop above
 			}
 			for j := from; j <= r; j++ {
 				s := row[j] - dot(row[:j], l[j*n:])
@@ -34,7 +34,7 @@ func Cholesky(l, a []float64, n int) {
 					row[j] = s / l[j*n+j]
 					continue
 				}
-				if !(s > 0) || math.IsInf(s, 1) {
+				if !(s > 0) || math.IsInf(s, 1) { // a is not positive definite, or has NaN
 					fillLower(l, n, math.NaN())
 					return
 				}
@@ -215,10 +215,10 @@ func columnNorm(q []float64, m, n, j int) float64 {
 	return float64(largest * math.Sqrt(sum))
 }
 
-// reflect applies the reflection 1 - tau*v*vᵀ to the columns of q after column j. v is column j from row j on. w is
-// scratch of n elements.
+// reflect applies the reflection 1 - tau*v*vᵀ to the columns of q [m,n] after column j. v is column j from row j on. w
+// is scratch of n elements.
 func reflect(q, w []float64, tau float64, m, n, j int) {
-	w = w[j+1 : n]
+	w = w[j+1 : n] // vᵀ times the columns
 	clear(w)
 	i := j
 	for ; i+4 <= m; i += 4 { // four rows at a time, to load and store w less often
@@ -262,6 +262,7 @@ func EigH(v, a []float64, n int) {
 		}
 		return
 	}
+	// Sort the eigenvalues by insertion.
 	order := make([]int, n)
 	for i := range order {
 		j := i

@@ -32,7 +32,7 @@ func runExhaustive(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-// checkSwitch reports the constants that a switch over one of the enums leaves out.
+// checkSwitch reports the constants that a switch over a closed enum leaves out, unless it has a default.
 func checkSwitch(pass *analysis.Pass, s *ast.SwitchStmt) {
 	named, ok := types.Unalias(pass.TypesInfo.TypeOf(s.Tag)).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil {

@@ -56,7 +56,8 @@ func (m *model) calibrate(ctx context.Context, windows [][]int64) (importances, 
 	return importances{matrix}, err
 }
 
-// withActivations returns the graph with one more output for each matmul with a weight.
+// withActivations returns a copy of the graph in which the activations of each matmul with a weight are one more
+// output.
 func withActivations(g *ir.Graph) (*ir.Graph, error) {
 	to := ir.NewGraph(g.Name)
 	nodes, err := ir.CopyInto(to, g)

@@ -214,16 +214,17 @@ var Words = strings.Split(" |!|'|(|-|a|b|c|d|e|f|g|h|i|l|n|o|r|s|t|u|w|\xc3|\xa9
 // GGMLSizes are the sizes of the tiny model in the order of whisper.cpp's files.
 var GGMLSizes = []int32{60, 8, 32, 4, 2, 48, 32, 4, 2, 80, 0}
 
-// GGML makes the tiny model's file as whisper.cpp has them.
+// GGML returns the tiny model as a file of whisper.cpp. If dtype is f16, the matrices are stored in f16, and otherwise
+// in f32.
 func (m Golden) GGML(t testing.TB, dtype ir.DType) []byte {
 	t.Helper()
-	out := []byte("lmgg")
+	out := []byte("lmgg") // the magic number, as little-endian bytes
 	u32 := func(v int32) { out = binary.LittleEndian.AppendUint32(out, uint32(v)) }
 	for _, n := range GGMLSizes {
 		u32(n)
 	}
 	u32(80)
-	u32(201)
+	u32(201) // frequencies of a spectrum
 	for _, v := range speech.MelFilters(80) {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
 	}

@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// checkOne checks one file, directory or link. onTheWay means that the path continues below it.
+// checkOne returns an error if others can change one file, directory or link. onTheWay means that the path continues
+// below it.
 func checkOne(path string, onTheWay bool) error {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -127,7 +127,7 @@ func (c *collector) attrs(n *ir.Node) (text Ref, body int) {
 			if v != nil {
 				body = c.ops(v, nil)
 			}
-			c.lastOps = last
+			c.lastOps = last // the graph of the body is not the last one
 			continue
 		case *ir.Data:
 			if v != nil && v.Elems() > 16 { // too many to show
