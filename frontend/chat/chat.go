@@ -130,7 +130,7 @@ func (c Context) beginning(pieces []Piece) ([]Piece, error) {
 	content = strings.TrimSpace(content) // as some templates do
 	all, isUser := Text(pieces), []bool(nil)
 	for _, p := range pieces {
-		isUser = append(isUser, slices.Repeat([]bool{p.User}, len(p.Text))...) // for each byte, whether a message has it
+		isUser = append(isUser, slices.Repeat([]bool{p.User}, len(p.Text))...) // by byte, whether a message has it
 	}
 	at := len(all)
 	for at >= 0 && content != "" {
