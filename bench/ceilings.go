@@ -120,8 +120,8 @@ type probe struct {
 	dtype         ir.DType // dtype of the data it reads, f32 if unset
 }
 
-// MeasureCeilings measures the ceilings in about a second. It compiles the probes with the compilers and shader cache
-// of normal compilation.
+// MeasureCeilings measures how fast the device copies, computes and launches, in about a second. It compiles the probes
+// with the compilers and shader cache of normal compilation. A probe that fails is left out, with a note.
 func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilings, err error) {
 	opt = opt.withDefaults(dev.Caps())
 	var notes []string
@@ -136,7 +136,7 @@ func MeasureCeilings(ctx context.Context, dev *vk.Device, opt Options) (c Ceilin
 		{matrixKernel(dev.Caps(), ir.I8), &c.MatrixI8, 1e12},
 		{probe{name: "launch", source: copyProbe, groups: 1, readBytes: 4096, writeBytes: 4096}, &c.LaunchNs, 0},
 	} {
-		if m.probe.source == "" {
+		if m.probe.source == "" { // the device lacks cooperative matrices
 			continue
 		}
 		took, err := m.probe.measure(ctx, dev, opt)

@@ -99,7 +99,7 @@ func decode(values []float64, t ir.DType, raw []byte) {
 // rowChunk is how many rows are decoded by one goroutine.
 const rowChunk = 64
 
-// eachRow decodes the rows of a matrix to float64, on all cores, and calls f for each. Goroutines process chunks of
+// eachRow decodes the rows of a matrix to float64 and calls f for each, on all cores. Goroutines process chunks of
 // rowChunk rows; chunk is the index of the row's chunk. values is only valid during the call.
 func eachRow(d *ir.Data, f func(chunk, row int, values []float64)) error {
 	rows, width := d.Dims[0], d.Dims[1]

@@ -172,7 +172,8 @@ func (m *Model) Close() error {
 	return err
 }
 
-// text loads a language model, reads a text of t.depth random tokens, and times test t after it.
+// text measures a test of a language model: it loads the model, reads a text of t.depth random tokens, and times the
+// test after it.
 func (r *Runner) text(ctx context.Context, t *textTest, res *Result) error {
 	m := t.model
 	rate := Rate{Model: m.name(), Backend: "Vulkan", Test: t.String()}
@@ -286,6 +287,7 @@ func (t *textTest) speed(ctx context.Context, pace time.Duration) (mean, deviati
 	n := float64(m.Repeats)
 	mean = sum / n
 	if n > 1 {
+		// Of a sample: n-1 in place of n.
 		deviation = math.Sqrt(max(squares/n-mean*mean, 0) * n / (n - 1))
 	}
 	return mean, deviation, nil
@@ -323,7 +325,7 @@ func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) er
 	var inFlight []*vkc.DeviceTensor // the tokens of submitted steps that the host has not read
 	collected := 0
 	collect := func(steps int) error {
-		_, err := inFlight[steps-1].Read(ctx)
+		_, err := inFlight[steps-1].Read(ctx) // later steps depend on earlier ones, so those are done too
 		for _, t := range inFlight[:steps] {
 			t.Close()
 		}
@@ -344,6 +346,7 @@ func (m *Model) answer(ctx context.Context, after, n int, pace time.Duration) er
 		o := runtime.RunOptions{Symbols: symbols, Keep: []string{"logits", "likeliest", "top"},
 			More: ahead.SubmitsTogether(len(inFlight), depth) && i+1 < n}
 		if i > 0 {
+			// The token of the step before.
 			in, o.Inputs = nil, map[string]*vkc.DeviceTensor{"tokens": inFlight[len(inFlight)-1]}
 		}
 		res, err := m.loaded.of(1, after+i+1).exe.Run(ctx, in, o)

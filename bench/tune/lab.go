@@ -329,8 +329,8 @@ func (s *harness) writeContent(ctx context.Context, b *vk.Buffer, o *operand) er
 	return s.dev.Run(ctx, fill)
 }
 
-// check runs a schedule once on a trial's data and compares its results with t.want. If t.want is nil, because the
-// host evaluator could not compute it, this run's results become t.want.
+// check runs a schedule once on a trial's data and compares its results with t.want. If t.want is nil, because the host
+// evaluator could not compute it, this run's results become t.want.
 func (s *harness) check(ctx context.Context, c *candidate, t *trial) error {
 	written := func(o *operand) bool { return o.binding.Write }
 	which := written

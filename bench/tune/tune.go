@@ -151,7 +151,8 @@ func newJobs(kernels []*Kernel, file *tunefile.File, opt Options) []*job {
 	return jobs
 }
 
-// newJob starts from the measurements of an earlier tuning at the same lengths.
+// newJob returns the job of a kernel: the schedules to measure, and what an earlier tuning has measured at the same
+// lengths.
 func newJob(k *Kernel, file *tunefile.File, opt Options) *job {
 	j := &job{kernel: k, results: tunefile.Kernel{Key: k.Key, About: k.About, Lengths: k.lengths()}}
 	// Times at other lengths do not compare.
@@ -168,7 +169,7 @@ func newJob(k *Kernel, file *tunefile.File, opt Options) *job {
 		j.failed = errors.New(none)
 		return j
 	}
-	j.standard, j.variants = candidates[0].Schedule, len(candidates)
+	j.standard, j.variants = candidates[0].Schedule, len(candidates) // the default is first
 	j.results.Standard = j.standard.Config().Variant
 	if _, ok := schedule.RatedOf(k.Kernel, j.standard, opt.Caps); ok && k.atBounds() {
 		t := schedule.TraitsOf(k.Kernel, opt.Caps)

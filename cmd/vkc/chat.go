@@ -62,7 +62,8 @@ type chatUI interface {
 	interruptible(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
-// chat runs vkc chat: it loads the model and runs a conversation on the terminal, or on standard input and output.
+// chat runs vkc chat: it loads the model and holds a conversation on the terminal or, if standard input or output is
+// none, line by line.
 func (a *app) chat(ctx context.Context, f *generateFlags, system string) (err error) {
 	f.chat = true
 	if f.model.path != "" {
@@ -122,7 +123,7 @@ func (c *conversation) run(ctx context.Context, ui chatUI) error {
 	for {
 		text, err := ui.readMessage()
 		if err == io.EOF {
-			return ctx.Err()
+			return ctx.Err() // nil, unless the user interrupted
 		} else if err != nil {
 			return err
 		}

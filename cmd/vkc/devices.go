@@ -77,7 +77,7 @@ programs for the device in such a file.`,
 	return cmd
 }
 
-// writeProfile writes the caps and tuning of device want as a profile for --target.
+// writeProfile writes the capabilities and the tuning of the device that want names as a profile, for --target.
 func (a *app) writeProfile(want, path string) (err error) {
 	if !strings.HasSuffix(path, ".json") {
 		return usagef("--profile %s: want a FILE.json: --target takes other names for built-in profiles", path)

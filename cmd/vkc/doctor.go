@@ -100,7 +100,7 @@ const (
 const newerTools = "point $" + spirv.ToolsEnv +
 	" at a newer glslc and spirv-opt; scripts/setup of the repository installs them"
 
-// examineTools looks for the GLSL compilers glslc and glslangValidator. One of them is enough.
+// examineTools returns the findings about the GLSL tools: which are installed, and what the compiler supports.
 func examineTools(ctx context.Context) ([]finding, error) {
 	root, _ := cachefile.Root() // without a cache directory the tools are queried again
 	tools, err := spirv.Find(ctx, spirv.FindOptions{CacheDir: root})
@@ -169,7 +169,8 @@ func isOptional(tools *spirv.Toolchain, name string) bool {
 	return true
 }
 
-// examineVulkan checks the Vulkan loader and drivers, given the results of listDevices.
+// examineVulkan returns the findings about the Vulkan loader, the drivers and the devices, given the results of
+// listDevices.
 func examineVulkan(info devicesInfo, err error) []finding {
 	loader := finding{Name: "Vulkan loader", OK: true, Purpose: "finds drivers", Detail: "Vulkan " + info.Vulkan}
 	driver := finding{
@@ -188,7 +189,7 @@ func examineVulkan(info devicesInfo, err error) []finding {
 		loader.Fix = spirv.Packages{Debian: "libvulkan1", Fedora: "vulkan-loader", Arch: "vulkan-icd-loader"}.Install()
 		return []finding{loader}
 	case errors.Is(err, vk.ErrNoDriver):
-		if info.Vulkan == "" {
+		if info.Vulkan == "" { // the version is not known without a driver
 			loader.Detail = "found"
 		}
 		driver.Detail = "the loader finds none"

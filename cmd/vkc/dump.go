@@ -172,7 +172,7 @@ func (a *app) dump(ctx context.Context, path string, f *dumpFlags) error {
 			return err
 		}
 		defer d.program.Close()
-		d.graph = d.program.Contents.Graph
+		d.graph = d.program.Contents.Graph // the other reports compile it again
 	} else if d.graph, err = f.graph.read(path); err != nil {
 		return err
 	}

@@ -350,7 +350,7 @@ func (f *generateFlags) grammar() (*grammar.Grammar, error) {
 	return g, nil
 }
 
-// generate runs vkc generate: it prints the model's continuation of the prompt.
+// generate runs vkc generate: it prints the model's continuation of the prompt or, with --chat, its answer.
 func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 	text, err := textOf(ctx, []string{f.prompt})
 	if err != nil {
@@ -375,6 +375,7 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 		return err
 	}
 	f.sampling.Images = images
+	// The prompt is plain text, a message in the chat template, or a text with pictures.
 	prompt := m.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
 	talk := chat.Context{Messages: []chat.Message{{Role: "user", Content: messageOf(text, images)}},
 		AddGenerationPrompt: true}

@@ -164,7 +164,7 @@ func looksLikeGraph(path string) (bool, error) {
 	}), nil
 }
 
-// graph describes a graph file.
+// graph adds the description of a graph file to info.
 func (info *inspected) graph(path string) error {
 	g, err := vkc.ReadGraph(path)
 	if err != nil {

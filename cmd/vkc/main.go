@@ -56,7 +56,7 @@ func main() {
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// execute runs one command line and returns the exit code.
+// execute runs one command line, given without the program's name, and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	a := &app{stdout: newOutput(stdout), stderr: newOutput(stderr), terminal: terminalOf(stderr)}
 	root := a.rootCommand()
@@ -65,13 +65,13 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(a.stderr)
 	root.InitDefaultCompletionCmd(args...)
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
-		rejectUnknownSubcommands(c)
+		rejectUnknownSubcommands(c) // cobra's own command accepts any
 	}
 	once := sync.Once{} // a verb looks for the tools as often as it compiles
 	cmd, err := root.ExecuteContextC(spirv.WithNotice(ctx, func(why *spirv.PassedOverError) {
 		once.Do(func() { a.note("%v; the tools of $PATH compile instead, and may make other kernels", oneLine(why)) })
 	}))
-	if lost := a.stdout.Flush(); lost != nil && !errors.Is(err, lost) {
+	if lost := a.stdout.Flush(); lost != nil && !errors.Is(err, lost) { // such as a full disk
 		err = errors.Join(err, fmt.Errorf("standard output: %w", lost))
 	}
 	if err == nil {

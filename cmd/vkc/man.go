@@ -44,7 +44,7 @@ func writeManPages(cmd *cobra.Command, dir string) error {
 	return nil
 }
 
-// manPage returns the manual page of a command, in the language of man(7).
+// manPage returns the manual page of a command, in the language of man(7), with the text of its help.
 func manPage(cmd *cobra.Command) string {
 	var b strings.Builder
 	cmd.InitDefaultHelpFlag()

@@ -71,8 +71,8 @@ func (o *output) Flush() error {
 	return o.firstErr
 }
 
-// writable checks that the file of a flag can be written, before the command does any work for it. path is empty if the
-// flag was not given.
+// writable returns an error if the file of a flag cannot be written. Commands call it before they do any work for the
+// file. path is empty if the flag was not given.
 func writable(flag, path string) error {
 	if path == "" {
 		return nil

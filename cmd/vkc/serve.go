@@ -176,7 +176,7 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
-// checkValues returns an error for a flag with a value out of its range.
+// checkValues returns an error if the value of a flag is out of its range.
 func (f *serveFlags) checkValues() error {
 	switch {
 	case f.serve.Queue < 1:

@@ -112,7 +112,8 @@ func modelName(path string) string {
 	return name
 }
 
-// handler returns a server of the models. One model is loaded at once.
+// handler returns a server of the models, and closes them by the second result. A single model is loaded at once. Of
+// several, each is loaded at its first request.
 func (f *serveFlags) handler(ctx context.Context, a *app) (handler, io.Closer, error) {
 	if len(f.models) < 2 {
 		m, s, err := f.load(ctx, a)

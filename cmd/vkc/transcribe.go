@@ -100,7 +100,7 @@ func (f *transcribeFlags) check() (transcribe.Format, error) {
 var requestFlags = map[string]string{"Language": "--language", "Translate": "--translate",
 	"Temperature": "--temp", "Prompt": "--prompt", "Beams": "--beam-size"}
 
-// transcribe runs vkc transcribe: it prints the text of a sound.
+// transcribe runs vkc transcribe: it prints the text of a sound, segment by segment.
 func (a *app) transcribe(ctx context.Context, f *transcribeFlags, path string) (err error) {
 	format, err := f.check()
 	if err != nil {

@@ -92,7 +92,8 @@ func (g *attentionGradient) queries(head, first, n int, out, room []float32) {
 	}
 }
 
-// keys computes the gradients of n keys or values for the queries of a head.
+// keys computes the gradients of n keys or values, from key number first on, for all queries of a head. room is
+// scratch.
 func (g *attentionGradient) keys(head, first, n int, out, room []float32) {
 	from, end := g.t, 0 // the queries that see any of them
 	for i := range g.t {
@@ -102,7 +103,7 @@ func (g *attentionGradient) keys(head, first, n int, out, room []float32) {
 	}
 	count := end - from
 	if count <= 0 {
-		clear(out)
+		clear(out) // no query sees them
 		return
 	}
 	k := g.k.Floats[g.group(head)*g.k.Apart+first*g.d:]

@@ -398,7 +398,7 @@ func (s *convShape) divide() {
 	work := s.rows * s.cols * s.terms * s.outPer
 	want, units := tasksPerWorker*s.workers, s.batch*s.groups
 	if s.workers == 1 || work*s.parts()*units/lanes < 1<<14 {
-		want = 1
+		want = 1 // too little work to share
 	}
 	if want > 1 {
 		tasks, best, least := units*s.parts(), *s, math.Inf(1)
@@ -416,6 +416,7 @@ func (s *convShape) divide() {
 		s.rows, s.cols, s.channels = best.rows, best.cols, best.channels
 	}
 	if s.parts() == 1 {
+		// A task computes several whole units.
 		const minimum = 1 << 16 // multiply-adds of a task
 		s.units = min(max(1, minimum/max(work, 1)), max(1, units/want))
 	}
@@ -770,7 +771,8 @@ func (p *convPart) finish() {
 	p.epilogue.apply(p.worker, p.all[first:], p.outSize, first, p.rows*p.cols, p.outSize, p.channels)
 }
 
-// copy copies the part of the input that the part's windows cover to `to`, with the padding around it.
+// copy copies to `to` the part of the input that the part's windows cover, with the padding around it. The copy is in
+// planes, one for each channel and phase of the strides, so that neighbouring results read neighbouring elements.
 func (p *convPart) copy(to []float32) {
 	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
 	height, width := p.rows+high.reach, p.cols+wide.reach
@@ -841,7 +843,8 @@ func moveStrided(dst []float32, to int, src []float32, from, step, n, rows int) 
 	}
 }
 
-// columns computes a part one position at a time.
+// columns computes a part one position at a time: it collects the elements of the position's window, and multiplies
+// them by the weights of all channels.
 func (p *convPart) columns(worker int) {
 	blocks, padded := blocksOf(p.channels), paddedTerms(p.terms)
 	room := p.call.Room(worker, padded+blocks*channelBlock)

@@ -310,7 +310,8 @@ func (p *intConv) rows(packed []float32, weights []int32, lo, hi, n int) {
 	}
 }
 
-// convInts computes a convolution of integers, node n.
+// convInts computes a convolution of integers, node n, followed by the epilogue after. If the weights are not packed
+// yet, it packs them first.
 func convInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	x, weights := c.Args[0], c.Args[1]
 	p := newIntConv(n, formOf(n.Arg(0).DType()), weights.Dims)
@@ -338,7 +339,7 @@ func convInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 		packed = weights.Packed
 	}
 	for i, sum := range as[int32](packed[channels*(words-1):]) {
-		sums[i] = -p.shift * sum
+		sums[i] = -p.shift * sum // elements of x are stored plus shift
 	}
 	return p.compute(c, sourceOf(x), as[byte](packed), sums, int32(n.Attrs().Int("padding_value")), nil, after)
 }

@@ -244,8 +244,8 @@ func copyAll(c *interp.Call) error {
 // rowLength is the most elements of the innermost axis of a box, so that tasks share long rows.
 const rowLength = 1 << 14
 
-// merged returns the extents of the box and the steps in the result and in the argument, with neighbouring axes merged
-// if possible. There is at least one axis.
+// merged returns the extents of the box and the steps in the result and in the argument. Axes that are evenly apart in
+// both become one, and a long last axis becomes rows, for more tasks. There is at least one axis.
 func (b boxCopy) merged() (dims []int, steps [2][]int) {
 	for i, d := range b.dims {
 		to, from, last := b.to.steps[i], b.from.steps[i], len(dims)-1

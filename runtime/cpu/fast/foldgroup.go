@@ -109,7 +109,8 @@ func (g *groupFold[T]) fromMoments(s *foldStep[T]) []float64 {
 	return results
 }
 
-// begin computes the elements of the rows if they are kept, and reads the first of each row if the fold uses them.
+// begin prepares a group of rows: it computes their elements if they are kept, and reads the first of each row if the
+// fold uses them.
 func (g *groupFold[T]) begin() {
 	if len(g.kept) > 0 && g.kept[0] == element {
 		g.run(g.element, sink[T]{keeps: 0}, 0, g.n)

@@ -82,7 +82,8 @@ func init() {
 // parts has memory for elements between 64 bits and their format. On the stack it would be cleared for each block.
 var parts = sync.Pool{New: func() any { return new([block]float32) }}
 
-// loader returns readerOf.load for elements in the format of tensors.
+// loader returns a function that reads elements in the format of tensors, from, from+step and so on, as readerOf.load
+// does.
 func loader[T number](s *interp.Stored) func(dst []T, from, step int) {
 	f, size := formats[s.DType], s.DType.BlockBytes()
 	read := func(dst []float32, from, step int) {

@@ -47,6 +47,7 @@ func groupNorm[T number](c *interp.Call) error {
 				at := group*n + k*positions + lo
 				to := out.block(at, len(from), part[:])
 				narrow, ok := any(to).([]float32)
+				// The assembly computes in float32, and refuses if that could overflow or lose digits.
 				if !ok || !normalize(narrow, any(from).([]float32), mean, math.Sqrt(variance*float64(n)), scale*w, b) {
 					for i, x := range from {
 						to[i] = T(float64((float64(x)-mean)*scale*w) + b)

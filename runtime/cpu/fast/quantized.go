@@ -23,7 +23,8 @@ type quantized struct {
 	after   *epilogue
 }
 
-// quantized returns the kernel of node n, or nil if n does not multiply such integers.
+// quantized returns the kernel that computes node n, a matmul or convolution of dequantized numbers, with integers. It
+// returns nil if n is none, or if the integers would not give the same result.
 func (c *chains) quantized(n *ir.Node) *quantized {
 	if n.Op() != ir.OpMatMul && n.Op() != ir.OpConv || !multipliesInts() || n.DType() != ir.F32 ||
 		n.Attrs().Bool("transpose_a") {

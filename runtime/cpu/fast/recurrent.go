@@ -5,7 +5,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// causalConv1D computes op causal_conv1d, row by row.
+// causalConv1D computes op causal_conv1d, row by row. A row of the result is a weighted sum of the row and the size-1
+// rows before, which begin with the state.
 func causalConv1D(c *interp.Call) error {
 	x, w, before := c.Args[0], c.Args[1], c.Args[2].Floats
 	r := len(x.Dims)

@@ -62,8 +62,8 @@ func newChunkRoom(s *scan) *chunkRoom {
 	return c
 }
 
-// decays sets the decays of up to n times from time t on, and returns the number of times that a chunk can have. If
-// that is 0, it sets factors instead.
+// decays sets the decays of up to n times from time t on, each and multiplied up, and returns how many of the times a
+// chunk can have. If that is 0, it sets factors instead.
 func (c *chunkRoom) decays(s *scan, t, n, head int) int {
 	w := s.width()
 	for i := range n {

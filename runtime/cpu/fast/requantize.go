@@ -28,8 +28,8 @@ func addRoundedTo() {
 	}
 }
 
-// shorten replaces the instructions that quantize by fewer ones. Only the replaced instructions may use their
-// intermediate results. result is the value of the chain.
+// shorten replaces the instructions of a chain that quantize, a rounding, a sum and two limits, by one. Only the
+// replaced instructions may use their intermediate results. result is the value of the chain.
 func shorten(b *compiler, result int) {
 	uses := b.readers(result)
 	for i := 0; i < len(b.code); i++ {
@@ -55,7 +55,7 @@ func shorten(b *compiler, result int) {
 		}
 		zero, sum, ok := next("+", v)
 		if !ok {
-			at, zero, sum = i+1, b.constant(0), v
+			at, zero, sum = i+1, b.constant(0), v // without a zero point
 		}
 		_, v, ok = next(wordOf[ir.I32], sum)
 		lo, w, okLo := next("max words", v)

@@ -41,6 +41,7 @@ func (b *compilerOf[T]) findPrograms(uses []int) map[int]*rowProgram {
 	for i := range b.code {
 		c := &b.code[i]
 		if b.values[c.in[0]].row != nil && (c.name == "+" || c.name == "*") {
+			// The number of the row is the second operand.
 			c.in = [3]int{c.in[1], c.in[0], c.in[1]}
 		}
 	}

@@ -343,7 +343,7 @@ func (b *compilerOf[T]) compileWhere(n *ir.Node, args []int) int {
 	return b.wordInstruction(form, args[0], b.asWord(args[1]), b.asWord(args[2]))
 }
 
-// compileCast compiles a cast of value v to or from words.
+// compileCast compiles a cast of value v, of node n, to or from words, and returns the result's value.
 func (b *compilerOf[T]) compileCast(n *ir.Node, v int) int {
 	from, to := n.Arg(0).DType(), n.DType()
 	switch {
@@ -351,6 +351,7 @@ func (b *compilerOf[T]) compileCast(n *ir.Node, v int) int {
 		return b.saturated(v, to)
 	case !b.isWord(to):
 		if from == ir.I64 && to != ir.F64 && b.words[v] {
+			// Rounding to odd keeps the next rounding, to fewer bits, exact.
 			v = b.instruction(b.primitive(oddOfWords), []int{v})
 		} else {
 			v = b.asFloat(v, from)
@@ -365,7 +366,7 @@ func (b *compilerOf[T]) compileCast(n *ir.Node, v int) int {
 	case from == ir.Bool || to.BlockBytes() == b.wordBytes():
 		return v
 	case to == ir.Bool:
-		return b.not(b.not(v))
+		return b.not(b.not(v)) // 0 or 1
 	}
 	return b.wordInstruction(wrapTo[to], v)
 }

@@ -134,7 +134,8 @@ type results[T number] struct {
 	store func(at int, list []T) // otherwise stores results from number at on
 }
 
-// resultsOf returns the memory of a kernel's results.
+// resultsOf returns how a kernel stores its results: the list of the result if it has type T, or a function that
+// converts them.
 func resultsOf[T number](c *interp.Call) results[T] {
 	var r results[T]
 	if c.Stored != nil {

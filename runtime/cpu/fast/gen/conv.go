@@ -25,7 +25,8 @@ func convs() {
 	allBelow()
 }
 
-// tileInputs generates the function that computes the inputs of the products of Winograd's algorithm F(2x2,3x3).
+// tileInputs generates the assembly function that computes the inputs of the products of Winograd's algorithm
+// F(2x2,3x3).
 func tileInputs() {
 	TEXT("tileInputs", NOSPLIT, "func(dst *float32, apart int, src *float32, pitch, n int)")
 	Doc("tileInputs sets 16 lists of n elements, a multiple of 8, to the inputs of the products of neighbouring tiles. The",
@@ -83,7 +84,8 @@ func tileInputs() {
 	RET()
 }
 
-// tileResults generates the function that computes the results of Winograd's algorithm F(2x2,3x3) from its products.
+// tileResults generates the assembly function that computes the results of Winograd's algorithm F(2x2,3x3) from its
+// products.
 func tileResults() {
 	TEXT("tileResults", NOSPLIT, "func(dst *float32, pitch int, src *float32, apart, n int)")
 	Doc("tileResults sets two rows, pitch elements from each other, to the results of n neighbouring tiles, a multiple of 8.",
@@ -239,8 +241,8 @@ func convTile(vectors int) {
 	RET()
 }
 
-// convTaps generates the function that computes neighbouring positions of a convolution of one channel. The input's
-// elements for neighbouring positions are step elements apart: 1 or 2.
+// convTaps generates the assembly function that computes neighbouring positions of a convolution of one channel. The
+// input's elements for neighbouring positions are step elements apart: 1 or 2.
 func convTaps(vectors, step int) {
 	name := fmt.Sprintf("convTaps%d", vectors)
 	doc := "Term i of the n terms of a sum begins offsets[i] bytes after in."

@@ -414,7 +414,7 @@ func transposes() {
 	transposeRows(8, func(ops ...Op) { VPUNPCKLQDQ(ops...) }, func(ops ...Op) { VPUNPCKHQDQ(ops...) })
 }
 
-// transposeSquares generates the function that transposes squares of 8 by 8 elements of 32 bits.
+// transposeSquares generates the assembly function that transposes squares of 8 by 8 elements of 32 bits.
 func transposeSquares() {
 	TEXT("transpose8", NOSPLIT, "func(dst, src *float32, to, from, n int)")
 	Doc("transpose8 transposes n squares of 8 by 8 elements. The squares are neighbours in the rows of dst, which are to",

@@ -502,7 +502,7 @@ var roundingModes = [][2]string{{"round", "the integer nearest to x, of two the 
 	{"floor", "the largest integer not above x"}, {"ceil", "the smallest integer not below x"},
 	{"trunc", "the integer part of x"}}
 
-// primitives generates the functions of the primitives of floats.
+// primitives generates the assembly functions of the primitives of floats.
 func primitives() {
 	primitive("add", "x+y", 2, func(x, y, _ VecVirtual) { VADDPS(y, x, x) })
 	primitive("sub", "x-y", 2, func(x, y, _ VecVirtual) { VSUBPS(y, x, x) })

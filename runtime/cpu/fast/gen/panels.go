@@ -321,7 +321,8 @@ func addPart(result, sum, scale, minimum VecVirtual, record func(disp int) Mem) 
 	VFMADD231PS(factor, sum, result)
 }
 
-// interleave generates the function that interleaves blocks.
+// interleave generates the assembly function that interleaves the blocks of 16 rows, so that one instruction reads the
+// same word of all rows.
 func (f panelFormat) interleave() {
 	name := "blocksInterleave" + f.name + avx512.suffix
 	TEXT(name, NOSPLIT, "func(out, b *byte, ldb, n int)")

@@ -139,7 +139,7 @@ func (f *rowFold) inverse(x VecVirtual) VecVirtual {
 	return scalar(divOf, x, one)
 }
 
-// softmax generates the code for a row of softmax or of its logarithm.
+// softmax generates the code for a row of softmax or of its logarithm. It returns the sum, as a check.
 func (f *rowFold) softmax(logarithm bool) VecVirtual {
 	lowest := f.bits(math.Float32bits(float32(math.Inf(-1))))
 	greatest := f.vector()
@@ -147,7 +147,7 @@ func (f *rowFold) softmax(logarithm bool) VecVirtual {
 	f.pass("greatest", func(p *partial) {
 		y := f.load(p)
 		if p.mask != nil {
-			f.blend(p.mask, y, lowest, y)
+			f.blend(p.mask, y, lowest, y) // elements after the row
 		}
 		VMAXPS(greatest, y, greatest)
 	})

@@ -27,7 +27,8 @@ func (w width) exchange(a, b VecVirtual) {
 	VMOVDQA(less, a)
 }
 
-// sortLongs generates the function that sorts integers by a bitonic network (Batcher 1968). Vectors have 32 bytes.
+// sortLongs generates the assembly function that sorts integers by a bitonic network (Batcher 1968). Vectors have 32
+// bytes.
 func (w width) sortLongs() {
 	name := "sortLongs" + w.suffix
 	TEXT(name, NOSPLIT, "func(x *int64, n int)")
