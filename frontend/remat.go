@@ -67,7 +67,8 @@ type remat struct {
 	outside        []*ir.Node // the nodes outside of f that they read
 }
 
-// grad is the gradient rule: it computes the nodes again, and from them the gradients.
+// grad is the gradient rule of Remat: it computes the nodes again, and from them the gradients of the values that they
+// read. So the nodes' results need not be kept until then.
 func (r *remat) grad(c GradCall, want []bool) []Tensor {
 	b := c.Result.b.current()
 	// The token is one element of a result's gradient. Values after it are computed only once that gradient is known.
@@ -81,10 +82,11 @@ func (r *remat) grad(c GradCall, want []bool) []Tensor {
 	for i, n := range r.outside {
 		t := c.Args[i]
 		if d := t.DType(); !isParameter(t.node) && !d.IsBlock() && d != ir.Bool {
+			// The value waits for the token. A parameter is stored anyway, and blocks and bools take no part.
 			t = t.After(token.to(d))
 		}
 		if want[i] {
-			t = t.freshCopy()
+			t = t.freshCopy() // a node of its own, whose gradient is that of this use alone
 			params = append(params, t)
 		}
 		given[n] = t
@@ -99,7 +101,7 @@ func (r *remat) grad(c GradCall, want []bool) []Tensor {
 		if g := c.grads[i]; !g.IsZero() {
 			y, ok := made[n]
 			if !ok {
-				y = given[n]
+				y = given[n] // a result that is a value from outside
 			}
 			results, cotangents = append(results, y), append(cotangents, g)
 		}

@@ -194,7 +194,8 @@ func (p *gbnf) group() *expr {
 	return e
 }
 
-// times reads a repetition: * + ? {m} {m,} or {m,n}. high is -1 if there is no upper bound.
+// times parses a repetition: * + ? {m} {m,} or {m,n}, with spaces inside of the braces. high is -1 if there is no upper
+// bound.
 func (p *gbnf) times() (low, high int) {
 	c := p.source[p.at]
 	p.at++

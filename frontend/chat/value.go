@@ -132,6 +132,7 @@ func hashedTuple(r *run, l *list) (h any, ok bool) {
 	}
 	r.beginLevel()
 	defer r.endLevel()
+	// Go has no hash of a list: nest pairs of the first item and the rest.
 	h = tupleKey{}
 	for _, x := range slices.Backward(l.items) {
 		r.step(10) // for the memory of the key

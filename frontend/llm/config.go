@@ -178,12 +178,13 @@ func (c Config) at(layer int) Config {
 		c.Heads, c.KVHeads, c.FeedForward = s.Heads, s.KVHeads, s.FeedForward
 	}
 	if p := c.Recurrent.Period; p > 0 && (layer+1)%p != 0 {
-		c.KVHeads = 0
+		c.KVHeads = 0 // only each p-th layer attends
 	}
 	c.sharesKeys = c.keysOf(layer) != layer
 	if c.LocalHeadDim > 0 && c.windowed(layer) {
 		c.HeadDim, c.RopeDims = c.LocalHeadDim, c.LocalRopeDims
 	}
+	// The first layers, or all except each ExpertPeriod-th, have no experts.
 	if layer < c.DenseLayers || c.ExpertPeriod > 0 && (layer+1)%c.ExpertPeriod != 0 {
 		c.Experts, c.FeedForward = 0, c.DenseFeedForward
 	}

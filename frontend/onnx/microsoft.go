@@ -426,7 +426,8 @@ func cdist(c *call) tensor {
 	return squares
 }
 
-// isAllFinite reports whether all elements of all inputs are finite. Attributes restrict what it looks for.
+// isAllFinite builds IsAllFinite: whether all elements of all inputs are finite. Attributes restrict what it looks for
+// to infinities or NaN.
 func isAllFinite(c *call) tensor {
 	infinite, nan := c.flag("isinf_only", false), c.flag("isnan_only", false)
 	all := tensor{}

@@ -156,7 +156,8 @@ const (
 	noSuffix          // of patterns that know no suffixes
 )
 
-// suffix returns the length of an English suffix, including its apostrophe:
+// suffix returns the length of an English suffix at the beginning of a text, including its apostrophe, or 0. how says
+// which letters count as equal:
 //
 //	's|'t|'re|'ve|'m|'ll|'d
 func suffix(text string, how folding) int {

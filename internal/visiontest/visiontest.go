@@ -66,7 +66,7 @@ func WriteTower(t testing.TB, path string, out int) {
 	}
 }
 
-// PNG returns a picture of random colors.
+// PNG returns a PNG file of a picture of random colors, which follow from the seed.
 func PNG(t testing.TB, seed uint64, width, height int) []byte {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, seed))

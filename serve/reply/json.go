@@ -102,10 +102,10 @@ func object(text string) (compact string, ok bool) {
 	data := repair(text)
 	var inner string
 	if json.Unmarshal(data, &inner) == nil {
-		if inner = strings.TrimSpace(inner); strings.HasPrefix(inner, `"`) {
+		if inner = strings.TrimSpace(inner); strings.HasPrefix(inner, `"`) { // a string in a string is no object
 			return "", false
 		}
-		return object(inner)
+		return object(inner) // some models write the object as a string
 	}
 	var out bytes.Buffer
 	if text[0] != '{' || json.Compact(&out, data) != nil {

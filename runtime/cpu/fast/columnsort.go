@@ -158,7 +158,7 @@ func (s *columnSort[T]) compute() error {
 	})
 }
 
-// newRoom returns memory for a worker.
+// newRoom returns the memory of a worker, which sorts as many columns at a time as there are lanes.
 func (s *columnSort[T]) newRoom(lanes int) *columnRoom[T] {
 	size := s.n * lanes
 	r := &columnRoom[T]{lines: make([]T, size), keys: make([]T, size), order: make([]T, size)}
@@ -170,7 +170,7 @@ func (s *columnSort[T]) newRoom(lanes int) *columnRoom[T] {
 	}
 	r.indices, r.coordinates = make([]T, size), make([]int32, size)
 	for i := range r.coordinates {
-		r.coordinates[i] = int32(i / lanes)
+		r.coordinates[i] = int32(i / lanes) // the row
 	}
 	if spare := s.spareBits(); spare > 0 {
 		r.masks = slices.Repeat([]T{bitsAs[T](1<<spare - 1)}, size)
