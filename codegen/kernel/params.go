@@ -358,7 +358,7 @@ type FlashMatrix struct {
 	Launch
 	TileM      int `json:"tile_m,omitempty"`
 	TileN      int `json:"tile_n,omitempty"`
-	Stages     int `json:"stages,omitempty"` // tiles of keys and values in shared memory
+	Stages     int `json:"stages,omitempty"` // tiles of keys and values in shared memory; 0 for one
 	SubgroupsN int `json:"subgroups_n,omitempty"`
 	Fragment
 	Flash

@@ -9,8 +9,8 @@ import (
 )
 
 // flashMatrixTile is a tile of an attention on cooperative matrices. It has Subgroups subgroups, each with a fragment
-// of rows. Parts subgroups share their rows; 0 means 1. A step covers Keys keys in Stages stages. The tile is for
-// vectors of up to Width elements, or of any length if Width is 0.
+// of rows. Parts subgroups share their rows. A step covers Keys keys in Stages stages. Parts and Stages of 0 mean 1.
+// The tile is for vectors of up to Width elements, or of any length if Width is 0.
 type flashMatrixTile struct{ Subgroups, Keys, Stages, Width, Parts int }
 
 // flashMatrixCandidates lists tiles on cooperative matrices: first the tiles that fill the device, with the most rows

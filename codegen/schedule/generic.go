@@ -42,14 +42,14 @@ func generic(caps device.Caps) heuristics {
 			{Variant: kernel.VarCoopMat, SubgroupsM: 1, SubgroupsN: 1, M: 16, N: 16, K: 16, Efficiency: 0.08},
 		},
 		flashMatrices: []flashMatrixTile{
-			{Subgroups: 4, Keys: 64, Stages: 1},
-			{Subgroups: 4, Keys: 32, Stages: 1},
-			{Subgroups: 2, Keys: 32, Stages: 1},
-			{Subgroups: 4, Keys: 16, Stages: 1},
-			{Subgroups: 2, Keys: 16, Stages: 1},
-			{Subgroups: 1, Keys: 16, Stages: 1},
-			{Subgroups: 4, Keys: 16, Stages: 1, Parts: 2},
-			{Subgroups: 2, Keys: 16, Stages: 1, Parts: 2},
+			{Subgroups: 4, Keys: 64},
+			{Subgroups: 4, Keys: 32},
+			{Subgroups: 2, Keys: 32},
+			{Subgroups: 4, Keys: 16},
+			{Subgroups: 2, Keys: 16},
+			{Subgroups: 1, Keys: 16},
+			{Subgroups: 4, Keys: 16, Parts: 2},
+			{Subgroups: 2, Keys: 16, Parts: 2},
 		},
 		flashTiles: []ratedTile{
 			{tile: tile{32, 32, 16, 4, 2}, Efficiency: 0.2}, // 128 invocations, 18 KiB at 128 elements a head

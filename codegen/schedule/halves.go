@@ -62,23 +62,6 @@ func (tl matrixTile) halvesSchedule(how Skinny, caps device.Caps) (s kernel.Skin
 		Fragment: kernel.Fragment{FragM: int(f.M), FragN: int(f.N), FragK: int(f.K)}}, ok
 }
 
-// halvesSpace lists schedules for measurements.
-func halvesSpace(how Skinny, caps device.Caps) (all []kernel.Schedule) {
-	for m := range doublings(64, 128) {
-		for n := range doublings(64, 128) {
-			for down := range doublings(2, 4) {
-				for stages := range doublings(1, 2) {
-					tl := matrixTile{M: m, N: n, K: 32, SubgroupsM: down, SubgroupsN: 2, Stages: stages}
-					if s, ok := tl.halvesSchedule(how, caps); ok {
-						all = append(all, s)
-					}
-				}
-			}
-		}
-	}
-	return all
-}
-
 // splitsRows reports whether an exact matmul by blocks is faster if another kernel first stores its rows as sums of two
 // f16 values. That kernel reads the rows twice and writes as many bytes. splitsRows returns false unless some tile
 // gives every core a workgroup, because the speed of tiles is known only then.

@@ -34,9 +34,9 @@ func TestSchedulesReadApart(t *testing.T) {
 			var all []kernel.Schedule
 			for _, c := range Candidates(k, caps) {
 				all = append(all, c.Schedule)
-			}
-			for _, s := range space(k, caps) {
-				all = append(all, normalize(k, s, caps))
+				for _, s := range around(c.Schedule) {
+					all = append(all, normalize(k, s, caps))
+				}
 			}
 			read := map[string]kernel.Schedule{}
 			for _, s := range all {

@@ -129,12 +129,12 @@ func nvidiaMeasured(caps device.Caps) heuristics {
 	t.flashMatrices = []flashMatrixTile{
 		{Subgroups: 8, Keys: 64, Stages: 2, Width: 64},
 		{Subgroups: 8, Keys: 32, Stages: 2, Width: 128},
-		{Subgroups: 8, Keys: 32, Stages: 1},
-		{Subgroups: 4, Keys: 32, Stages: 1},
-		{Subgroups: 8, Keys: 16, Stages: 1},
-		{Subgroups: 2, Keys: 32, Stages: 1},
-		{Subgroups: 8, Keys: 16, Stages: 1, Parts: 2},
-		{Subgroups: 4, Keys: 16, Stages: 1, Parts: 2},
+		{Subgroups: 8, Keys: 32},
+		{Subgroups: 4, Keys: 32},
+		{Subgroups: 8, Keys: 16},
+		{Subgroups: 2, Keys: 32},
+		{Subgroups: 8, Keys: 16, Parts: 2},
+		{Subgroups: 4, Keys: 16, Parts: 2},
 	}
 	// For f32 and heads of 64 elements (M-flash-f32).
 	t.flashTiles = []ratedTile{

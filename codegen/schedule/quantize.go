@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
@@ -19,11 +18,6 @@ func (h heuristics) quantizers(k *kernel.Kernel) []Candidate {
 			fmt.Sprintf("%d blocks, made by %d invocations each", points(k.Parallel), s.LanesPerRow)})
 	}
 	return all
-}
-
-// quantizeSpace lists schedules for measurements.
-func quantizeSpace(k *kernel.Kernel, _ device.Caps) []kernel.Schedule {
-	return schedules(quantizeSchedules(k, 512))
 }
 
 // quantizeSchedules returns the schedules with workgroups of up to most invocations.

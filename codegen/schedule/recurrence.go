@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -199,15 +198,4 @@ func checkRecurrence(k *kernel.Kernel, s kernel.Recurrent) error {
 		return fmt.Errorf("a lane has whole vec4 of a row")
 	}
 	return nil
-}
-
-// recurrenceSpace lists schedules of a recurrence, for measurements.
-func recurrenceSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
-	var all []kernel.Schedule
-	for wg := range doublings(32, 256) {
-		for _, s := range heuristicsOf(caps).recurrenceSize(k).schedules(wg, subgroupOf(caps)) {
-			all = append(all, s)
-		}
-	}
-	return all
 }

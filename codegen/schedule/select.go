@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -22,9 +23,14 @@ type ranked struct {
 	cost float64
 }
 
+// sortByCost sorts candidates by increasing cost.
+func sortByCost(list []ranked) {
+	slices.SortStableFunc(list, func(a, b ranked) int { return cmp.Compare(a.cost, b.cost) })
+}
+
 // byCost returns candidates by increasing cost.
 func byCost(list []ranked) []Candidate {
-	slices.SortStableFunc(list, func(a, b ranked) int { return cmp.Compare(a.cost, b.cost) })
+	sortByCost(list)
 	all := make([]Candidate, len(list))
 	for i, r := range list {
 		all[i] = r.Candidate
@@ -39,6 +45,17 @@ func shrinking(wg int, of func(wg int) Candidate) []Candidate {
 		all = append(all, of(wg))
 	}
 	return all
+}
+
+// doublings yields from, 2*from, 4*from, and so on, while they are at most to.
+func doublings(from, to int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for n := from; n <= to; n *= 2 {
+			if !yield(n) {
+				return
+			}
+		}
+	}
 }
 
 // launch is the launch of a variant without a subgroup size.

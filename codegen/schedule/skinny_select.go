@@ -174,26 +174,3 @@ func rowFragment(how Skinny, caps device.Caps) (best device.MatrixShape, ok bool
 	}
 	return best, ok
 }
-
-// skinnySpace lists schedules of the skinny variant for measurements.
-func skinnySpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
-	how, ok := SkinnyOf(k)
-	sh := matShapeOf(k)
-	if ok && how.Halves {
-		return halvesSpace(how, caps)
-	}
-	if !ok || sh.M > maxSkinnyRows || len(k.MatMuls) > 1 && sh.M <= MaxMatVecRows {
-		return nil
-	}
-	var all []kernel.Schedule
-	for columns := range doublings(1, 8) {
-		for depths := range doublings(1, 8) {
-			for step := range doublings(128, 256) {
-				if s, ok := (skinnyTile{columns, depths, step}).schedule(how, sh, caps); ok {
-					all = append(all, s)
-				}
-			}
-		}
-	}
-	return all
-}

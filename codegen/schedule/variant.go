@@ -76,8 +76,6 @@ func variantOf(s kernel.Schedule) variant {
 type family struct {
 	// candidates lists the schedules that are worth trying, best first.
 	candidates func(heuristics, *kernel.Kernel, device.Caps) []Candidate
-	// space lists more schedules for measurements, but [New] rejects many of them; nil for none.
-	space func(*kernel.Kernel, device.Caps) []kernel.Schedule
 	// check returns an error if no schedule, or not this one, can run a kernel; nil for no conditions.
 	check func(*kernel.Kernel, kernel.Schedule) error
 	// grid returns an error if the workgroups do not fit in the grid; nil if the family's workgroups loop.
@@ -137,17 +135,17 @@ func init() {
 			check: checkFlashMatrix, shared: flashMatrixShared},
 	}
 	families = map[kernel.Family]family{
-		kernel.FamilyMap:        {candidates: alike(heuristics.allMaps), space: mapSpace},
-		kernel.FamilyRow:        {candidates: alike(heuristics.rows), space: foldSpace},
-		kernel.FamilyScan:       {candidates: alike(heuristics.scans), space: scanSpace},
-		kernel.FamilySort:       {candidates: alike(heuristics.sorts), space: sortSpace},
-		kernel.FamilyGroup:      {candidates: alike(heuristics.groups), space: groupSpace},
-		kernel.FamilyQuantize:   {candidates: alike(heuristics.quantizers), space: quantizeSpace},
-		kernel.FamilyRecurrence: {candidates: alike(heuristics.recurrences), space: recurrenceSpace},
+		kernel.FamilyMap:        {candidates: alike(heuristics.allMaps)},
+		kernel.FamilyRow:        {candidates: alike(heuristics.rows)},
+		kernel.FamilyScan:       {candidates: alike(heuristics.scans)},
+		kernel.FamilySort:       {candidates: alike(heuristics.sorts)},
+		kernel.FamilyGroup:      {candidates: alike(heuristics.groups)},
+		kernel.FamilyQuantize:   {candidates: alike(heuristics.quantizers)},
+		kernel.FamilyRecurrence: {candidates: alike(heuristics.recurrences)},
 		kernel.FamilyCustom:     {candidates: alike(heuristics.customs)},
-		kernel.FamilyMatMul: {candidates: heuristics.matMuls, space: matMulSpace, check: checkMatMul,
+		kernel.FamilyMatMul: {candidates: heuristics.matMuls, check: checkMatMul,
 			grid: checkMatMulGrid},
-		kernel.FamilyAttention: {candidates: heuristics.attentions, space: flashSpace, check: checkAttention},
+		kernel.FamilyAttention: {candidates: heuristics.attentions, check: checkAttention},
 	}
 }
 
@@ -241,12 +239,4 @@ func (h heuristics) matMuls(k *kernel.Kernel, caps device.Caps) []Candidate {
 		vecs, tiles = tiles, vecs
 	}
 	return slices.Concat(h.directs(k), h.skinny(k, caps), vecs, tiles)
-}
-
-func matMulSpace(k *kernel.Kernel, caps device.Caps) []kernel.Schedule {
-	if len(k.Parallel) < 2 {
-		return nil
-	}
-	return slices.Concat(matVecSpace(k, caps), skinnySpace(k, caps), matTileSpace(), directSpace(k),
-		matrixSpace(k, caps))
 }

@@ -308,15 +308,3 @@ func checkWindows(k *kernel.Kernel, s kernel.Points) error {
 	}
 	return nil
 }
-
-// windowSpace lists schedules with blocks of windows, for measurements.
-func windowSpace(k *kernel.Kernel) []kernel.Schedule {
-	var all []kernel.Schedule
-	w, ok := WindowsOf(k)
-	for rows := w.minRows(); ok && w.Positions(rows) <= maxPositions; rows++ {
-		for wg := range doublings(32, 256) {
-			all = append(all, kernel.Points{Launch: launch(kernel.VarRowWindows, wg, 1), Coarsen: rows})
-		}
-	}
-	return all
-}
