@@ -54,7 +54,7 @@ const (
 	barsTop    = plotBottom + 90
 )
 
-// colors by suite.
+// colors has the color of the circles and bars of each suite.
 var colors = map[string]string{
 	"matmul": chart.Colors[0], "matvec": chart.Colors[1], "memory": chart.Colors[2], "ops": chart.Colors[3],
 	"attention": chart.Colors[4], "model": chart.Colors[5],

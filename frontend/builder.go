@@ -145,7 +145,7 @@ func (b *Builder) outermostGraph() *ir.Graph {
 	return b.graph
 }
 
-// checkOpen fails if Build has returned already, or if there is no builder.
+// checkOpen fails with an error of op if Build has returned already, or if there is no builder.
 func (b *Builder) checkOpen(op string) {
 	if b == nil || b.graph == nil {
 		fail(op, errors.New("there is no builder: frontend.Build makes one and passes it to its function"))

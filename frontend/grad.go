@@ -288,7 +288,7 @@ func (p *pullback) resultGrads(n *ir.Node, grads []Tensor) []Tensor {
 	return list
 }
 
-// rule returns the gradient rule of a node, or fails if it has none.
+// rule returns the gradient rule of a node's op, or the rule set for this node, and fails if there is none.
 func (p *pullback) rule(n *ir.Node) gradRule {
 	if o, ok := p.b.opaques[n]; ok {
 		return o.rule

@@ -71,7 +71,7 @@ func (t Tensor) BottomKIndices(axis, k int) Tensor {
 	return t.unary(ir.OpTopKIndices, attr("k", k), attr("axis", axis), attr("largest", false))
 }
 
-// TopK returns the k largest elements along an axis, largest first, and their coordinates.
+// TopK returns the k largest elements along an axis, largest first, and their coordinates along it, as i32.
 func (t Tensor) TopK(axis, k int) (values, indices Tensor) {
 	indices = t.TopKIndices(axis, k)
 	return t.Gather(axis, indices), indices

@@ -20,7 +20,7 @@ type window struct {
 	attrs []ir.Attr
 }
 
-// perAxis sets an attribute to one value per axis.
+// perAxis sets the attribute with that name to one value for each axis of the window. A single value serves all axes.
 func (w *window) perAxis(name string, values []int) {
 	if len(values) == 1 {
 		for len(values) < w.axes {

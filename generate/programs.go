@@ -243,7 +243,8 @@ func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err 
 	return err
 }
 
-// expect returns the estimated time of a prefill part by a program that spans several devices.
+// expect returns the estimated time in which a pipeline of several devices computes a part of a prompt by graph g. It
+// returns 0 for a model on one device, or if the time is not to decide, so that answers are deterministic.
 func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o Options) (float64, error) {
 	if exe.Stages() == 1 || o.Deterministic || slices.ContainsFunc(m.device.Parts(), (*vkc.Device).IsCPU) {
 		return 0, nil

@@ -141,7 +141,7 @@ func (l *lowering) size(d ir.Dim) tensor {
 	return l.b.DimValue(d)
 }
 
-// name records the extent of a dynamic axis that an operation creates.
+// name records extent d as the extent of a dynamic axis, by its name, for later operations that use the name.
 func (l *lowering) name(axis string, d ir.Dim) {
 	if before, ok := l.axes[axis]; ok && before != d {
 		l.fail(fmt.Errorf("dynamic axis %q has extent %s here and %s elsewhere", axis, d, before))

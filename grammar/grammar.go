@@ -151,7 +151,8 @@ type edge struct {
 // atEnd is the node that is the end of every rule.
 const atEnd = 0
 
-// builder makes the nodes of rules. It starts at the end of each rule, because a node needs its successors.
+// builder makes the nodes of the automaton from rules. It starts at the end of each rule, because a node needs its
+// successors.
 type builder struct {
 	rules  []definition
 	starts []int32

@@ -201,7 +201,7 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 		describeWanted(wrong.Type))
 }
 
-// brackets has the first byte of JSON values that contain others.
+// brackets has the byte with which JSON values of a type begin, for the types that contain other values.
 var brackets = map[string]byte{"array": '[', "object": '{'}
 
 // describeGot describes the JSON value that a client sent, given the kind that encoding/json reports.
@@ -446,7 +446,8 @@ func (q *request) answers(j *job) error {
 	return nil
 }
 
-// logprobs reads a chat request's logprobs and top_logprobs.
+// logprobs reads logprobs and top_logprobs of a chat request into the job: whether answers have log-probabilities, and
+// of how many tokens for each.
 func (q *request) logprobs(j *job) error {
 	isNull := len(q.Logprobs) == 0 || string(q.Logprobs) == "null"
 	if !isNull && json.Unmarshal(q.Logprobs, &j.sampling.Logprobs) != nil {

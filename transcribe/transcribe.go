@@ -155,7 +155,7 @@ func (m *Model) load(ctx context.Context, g *ir.Graph, err error, precision stri
 // maxPrompt returns the largest number of tokens before a text: earlier text and the tokens that control the model.
 func (m *Model) maxPrompt() int { return min(m.maxPast()+4, m.config.Context) }
 
-// maxPast returns the largest number of tokens of earlier text, with the token before it.
+// maxPast returns how many tokens of earlier text a prompt may have, counting the token that marks them.
 func (m *Model) maxPast() int { return m.config.Context / 2 }
 
 // maxText returns the largest number of tokens that are written for a window.

@@ -6,7 +6,7 @@ import "fmt"
 // recover it and return an error.
 type failure struct{ msg string }
 
-// fail panics with a failure.
+// fail ends the rendering of a template with an error of that text, by a panic that the renderer catches.
 func fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
 // Limits of a run. A template that exceeds one is hostile, or does not end.
@@ -70,7 +70,7 @@ type scope struct {
 
 func (s *scope) inner() *scope { return &scope{outer: s} }
 
-// set assigns a variable of this scope.
+// set assigns a variable of this scope, not of the scopes around it.
 func (s *scope) set(name string, v value) {
 	if s.vars == nil {
 		s.vars = map[string]value{}

@@ -192,7 +192,7 @@ type callable struct {
 	call func(r *run, a args) value
 }
 
-// args are the arguments of a call.
+// args are the arguments of a call in a template: by position, and by name.
 type args struct {
 	list  []value
 	names []string // of the keyword arguments

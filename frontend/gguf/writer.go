@@ -64,7 +64,7 @@ func (w *Writer) Set(key string, value any) error {
 	return nil
 }
 
-// setAlignment sets the alignment to a metadata value.
+// setAlignment sets the alignment of tensors to a metadata value, and returns an error if the value is none.
 func (w *Writer) setAlignment(value any) error {
 	a, ok := value.(uint32)
 	if !ok {

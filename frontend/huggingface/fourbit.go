@@ -36,7 +36,7 @@ type layout struct {
 	numberAt, zeroAt func(m *fourBits, row, at int) (word, place int)
 }
 
-// layouts is the table of layouts, by the method in config.json.
+// layouts has the layouts of matrices with 4-bit numbers, by the quantization method that config.json names.
 var layouts = map[string]*layout{
 	"gptq": {numbers: ".qweight", scales: ".scales", zeros: ".qzeros", groups: ".g_idx",
 		numberAt: func(m *fourBits, row, column int) (int, int) { return column/8*m.rows + row, column % 8 },

@@ -12,7 +12,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// folderWeights lists the weights that most architectures share, as folder.weights does.
+// folderWeights is the table of names of the weights that most architectures share, in the form of folder.weights.
 const folderWeights = `
 token_embd    model.embed_tokens
 output_norm   model.norm

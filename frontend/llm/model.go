@@ -465,7 +465,7 @@ func (l layer) window(positions frontend.Tensor, length ir.Dim) frontend.Attenti
 	return frontend.Mask(keys.Ge(l.firstSeen(positions.Reshape(1, -1, 1))))
 }
 
-// firstSeen returns the first positions in the windows of queries at some positions. It may be negative.
+// firstSeen returns, for queries at some positions, the first position in the window of each. It may be negative.
 func (l layer) firstSeen(positions frontend.Tensor) frontend.Tensor {
 	if l.Chunked {
 		return positions.Sub(positions.Mod(positions.Lit(float64(l.Window))))

@@ -297,7 +297,7 @@ func fromPEFT(config []byte, f *safetensors.File, cfg llm.Config) (*Adapter, err
 	return a, a.check()
 }
 
-// modules returns A and B of each module in a file.
+// modules returns the names and types of A and B of each module in an adapter's file, by the module's name.
 func (c *peft) modules(f *safetensors.File) (map[string]*pair, error) {
 	modules := map[string]*pair{}
 	for _, t := range f.Tensors() {
@@ -437,7 +437,8 @@ func pickColumns(d *ir.Data, columns []int) (*ir.Data, error) {
 	return transposed(turned)
 }
 
-// pick returns the given rows of a matrix, in their order. It returns an error for a row that does not exist.
+// pick returns a matrix of the given rows of another, in their order. It returns an error for a row that does not
+// exist.
 func pick(d *ir.Data, rows []int) (*ir.Data, error) {
 	out := &ir.Data{DType: d.DType, Dims: []int{len(rows), d.Dims[1]}}
 	size := len(d.Bytes) / max(d.Dims[0], 1)

@@ -243,7 +243,7 @@ func (a *attentionNode) mask() tensor {
 	return a.visible.Where(a.bias, a.bias.Lit(math.Inf(-1)))
 }
 
-// options returns the options of op attention.
+// options returns the options of vkc's op attention that the node's inputs and attributes ask for.
 func (a *attentionNode) options() []frontend.AttentionOption {
 	options := []frontend.AttentionOption{frontend.Scale(a.scale)}
 	if a.causal {

@@ -179,7 +179,8 @@ func init() {
 	}
 }
 
-// foundRule returns the rule of the node's op, or nil.
+// foundRule returns the rule by which the node's op treats inputs that are valid in part, or nil if it does not accept
+// them.
 func (c *call) foundRule() *foundRule {
 	if rule, ok := foundRules[c.node.op()]; ok {
 		return &rule

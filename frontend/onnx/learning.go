@@ -85,7 +85,7 @@ func (c *call) rowsOf() tensor {
 	return x
 }
 
-// arrayFeatureExtractor selects elements of the last axis.
+// arrayFeatureExtractor builds ArrayFeatureExtractor, which selects elements of the last axis by their indices.
 func arrayFeatureExtractor(c *call) tensor {
 	x, at := c.x(0), c.x(1).Reshape(-1)
 	if x.Rank() == 1 {

@@ -8,7 +8,8 @@ type Infill struct {
 	Repository, File       int32 // they precede the name of a repository, and of each file
 }
 
-// infillKeys are the names of the tokens in metadata of GGUF files, newest first.
+// infillKeys has, for each token that marks a part of a text to fill in, its names in the metadata of GGUF files,
+// newest first.
 var infillKeys = [][]string{{"fim_pre", "prefix"}, {"fim_suf", "suffix"}, {"fim_mid", "middle"}, {"fim_rep"},
 	{"fim_sep"}}
 

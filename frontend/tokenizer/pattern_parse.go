@@ -9,7 +9,7 @@ import (
 	"github.com/vkc-go/vkc/internal/bailout"
 )
 
-// node is a part of a parsed pattern.
+// node is a part of a parsed regular expression.
 type node struct {
 	kind nodeKind
 	subs []*node
@@ -386,7 +386,7 @@ func (p *patternParser) property() func(r rune) bool {
 	return func(r rune) bool { return in(r) != negative }
 }
 
-// longNames are names of general categories in full.
+// longNames has the abbreviations of Unicode's general categories, by their long names in lower case.
 var longNames = map[string]string{"letter": "L", "mark": "M", "number": "N", "punctuation": "P", "symbol": "S",
 	"separator": "Z", "other": "C", "uppercaseletter": "Lu", "lowercaseletter": "Ll", "titlecaseletter": "Lt",
 	"modifierletter": "Lm", "otherletter": "Lo", "nonspacingmark": "Mn", "spacingmark": "Mc", "decimalnumber": "Nd",

@@ -59,7 +59,7 @@ var kinds = map[string]struct {
 	"rwkv":   {newWorld, false, nil},
 }
 
-// readVocabulary reads and checks the tokenizer's metadata.
+// readVocabulary reads the tokenizer's tokens, types and scores from a file's metadata, and checks them.
 func readVocabulary(f *gguf.File) (*vocabulary, error) {
 	v := &vocabulary{f: f, text: map[string]int32{}}
 	var err error

@@ -55,7 +55,7 @@ func newWordPiece(v *vocabulary) (model, error) {
 	return t, err
 }
 
-// classify returns the replacement and role of a character.
+// classify returns how a character is normalized and where it splits words.
 func (t *wordPiece) classify(r rune) charRole {
 	switch {
 	case unicode.IsSpace(r):

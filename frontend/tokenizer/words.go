@@ -22,7 +22,7 @@ type wordSlot struct {
 	ids         [maxWordIDs]int32
 }
 
-// get appends the tokens of a word, if the cache has them. ok reports whether it does.
+// get appends the tokens of a word to out, if the cache has them. ok reports whether it does.
 func (w *words) get(out []int32, word string) (all []int32, ok bool) {
 	place := w.slotsOf(word)
 	for i := range place {

@@ -24,7 +24,8 @@ type Tiling struct {
 	Rows []int
 }
 
-// Newline is the weight with the row -1 of Tiling.Rows.
+// Newline is the name of the weight that stands for -1 in Tiling.Rows: a row that the language model reads at the end
+// of each line of a picture's map.
 const Newline = "model.image_newline"
 
 // Bounds of the views of a picture, and of Config.LongestEdge.

@@ -167,7 +167,7 @@ func matrix(name string, out, in int) weightSpec {
 	return weightSpec{name: name, shape: ir.ShapeOf(out, in), bias: ir.ShapeOf(out)}
 }
 
-// norm describes the weight of a norm of n elements.
+// norm returns the specification of the weight and the bias of a norm of n elements.
 func norm(name string, n int) weightSpec {
 	return weightSpec{name: name, shape: ir.ShapeOf(n), bias: ir.ShapeOf(n)}
 }

@@ -235,7 +235,7 @@ func skipOrFail(t testing.TB, err error) {
 	}
 }
 
-// TensorOf makes a tensor of a slice.
+// TensorOf returns a tensor with the values of a slice, or fails the test if their number does not fit dims.
 func TensorOf[T vkc.Element](t *testing.T, values []T, dims ...int) *ir.Data {
 	t.Helper()
 	d, err := vkc.Of(values, dims...)

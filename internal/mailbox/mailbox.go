@@ -200,7 +200,7 @@ func (m *Mailbox) Link(rank int, epoch uint32, slot int, at Addresses, tries uin
 		linkTries: tries, linkBox: m.id}
 }
 
-// Stop ends all waiting.
+// Stop makes all devices that wait for a flag stop, now and later.
 func (m *Mailbox) Stop() {
 	atomic.StoreUint32(&m.words[0], 1)
 	for _, inbox := range m.inbox {

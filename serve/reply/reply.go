@@ -26,7 +26,7 @@ const (
 	Arguments             // more of the JSON object with the arguments of the call that began last
 )
 
-// Part is a part of an answer.
+// Part is a piece of an answer with one purpose: reasoning, text, or a piece of a tool call.
 type Part struct {
 	Kind Kind
 	Text string

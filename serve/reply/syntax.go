@@ -107,7 +107,7 @@ type namedSyntax struct {
 	between, sep, suffix string
 }
 
-// maxBetween bounds the bytes between a tool's name and its arguments.
+// maxBetween is the maximum number of bytes between a tool's name and its arguments in an answer.
 const maxBetween = 128
 
 // read reads a call at the beginning of s: one of the prefixes, a tool's name, y.sep and the arguments as JSON. n is

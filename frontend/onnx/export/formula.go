@@ -23,7 +23,7 @@ func (c *call) fail(format string, args ...any) string {
 	return ""
 }
 
-// arg returns the value of an argument, or "" if it is omitted.
+// arg returns the ONNX name of argument i of the node, or "" if the argument is omitted.
 func (c *call) arg(i int) string {
 	if i >= len(c.node.Args()) {
 		return ""

@@ -541,7 +541,7 @@ func (f *convolution) packed(w interp.Tensor) []float32 {
 	return f.pack(w.Floats, w.Dims)
 }
 
-// compute computes all of the result from an input in memory.
+// compute computes the whole result of a convolution whose input is in memory, on several workers.
 func (r *convRun) compute() error {
 	shapes := r.shapes(r.dims, r.outDims, r.call.Workers())
 	// Weights that are not finite do not count in the padding, but 0 times them is NaN.

@@ -228,7 +228,7 @@ var wideDefinitions = parsed(map[string]string{
 	"arccos": "2.0 * atan(sqrt((1.0 - {0}) / (1.0 + {0})))",
 })
 
-// shorter has formulas of ops for which there are ones with fewer primitives.
+// shorter has, by formula as ops define it, an equal formula with fewer primitives.
 var shorter = map[string]string{
 	"1.0 / (1.0 + exp(-{0}))": "logistic({0})",
 	"{0} / (1.0 + exp(-{0}))": "{0} * logistic({0})",

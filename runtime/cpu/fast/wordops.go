@@ -319,7 +319,8 @@ func (b *compilerOf[T]) asWord(v int) int {
 	return b.wordInstruction(wordOf[ir.I32], v)
 }
 
-// wordInstruction adds an instruction with a word as its result.
+// wordInstruction adds an instruction of the primitive with that name on values `in`, which returns a word, and returns
+// the number of the result's value.
 func (b *compilerOf[T]) wordInstruction(name string, in ...int) int {
 	return b.word(b.instruction(b.primitive(name), in))
 }

@@ -11,7 +11,8 @@ import (
 // instructions. These are words with the instruction's encoding.
 type arm64 struct{ code, stubs strings.Builder }
 
-// text begins a function. Parameters are all of 8 bytes.
+// text begins an assembly function with that name and parameters, and its declaration in Go with the comment doc. All
+// parameters take 8 bytes.
 func (a *arm64) text(name, doc string, params ...string) {
 	list := strings.Join(params, ", ")
 	fmt.Fprintf(&a.stubs, "\n// %s %s\n//\n//go:noescape\nfunc %s(%s)\n", name, doc, name, list)
