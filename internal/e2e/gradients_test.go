@@ -333,8 +333,9 @@ func TestGradientsThroughBlocks(t *testing.T) {
 		})
 		t.Run("keys in "+format.String(), func(t *testing.T) {
 			g := build(t, func(b *frontend.Builder) {
-				q := b.Input("q", ir.F32, 4, 5, 256)
-				k, v := b.Weight("k", format, 2, 9, 256), b.Weight("v", format, 2, 9, 256)
+				d := format.BlockElems()
+				q := b.Input("q", ir.F32, 4, 5, d)
+				k, v := b.Weight("k", format, 2, 9, d), b.Weight("v", format, 2, 9, d)
 				y := q.Attention(k.Dequantize(ir.F32), v.Dequantize(ir.F32), frontend.Causal())
 				b.Output("grad of q", frontend.Grad(y.Sqr().Mean(), q)[0])
 			})

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 // TestQuantizedSizes: blocks quantized on the device decode to the same values as blocks from package quant, for
 // elements of all magnitudes, from subnormal numbers to the format's limit. Larger numbers and NaN are errors in both.
+// Blocks of ordinary magnitudes are the same bit for bit.
 func TestQuantizedSizes(t *testing.T) {
 	devtest.NeedTools(t)
 	devtest.OwnCache(t)
@@ -75,6 +77,23 @@ func TestQuantizedSizes(t *testing.T) {
 							block(want, at))
 					}
 				}
+				bits := ordinaryBlocks(len(x)/per, per)
+				if err := run(bits); err != nil {
+					t.Fatal(err)
+				}
+				if have, err = exe.ReadState("s"); err != nil {
+					t.Fatal(err)
+				}
+				same := make([]byte, len(want))
+				if err := quant.Quantize(same, q, bits, nil); err != nil {
+					t.Fatal(err)
+				}
+				for at := range len(x) / per {
+					if !bytes.Equal(block(have.Bytes, at), block(same, at)) {
+						t.Fatalf("block %d of %g\nis   %x\nwant %x", at, bits[at*per:][:per], block(have.Bytes, at),
+							block(same, at))
+					}
+				}
 				for _, v := range []float32{math.Nextafter32(most, math.MaxFloat32), math.MaxFloat32,
 					float32(math.Inf(-1)), float32(math.NaN())} {
 					bad := slices.Clone(x)
@@ -86,6 +105,22 @@ func TestQuantizedSizes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ordinaryBlocks returns random blocks of four magnitudes, down to those whose weighted squares are denormal. In one
+// block of five, several scales are equally good.
+func ordinaryBlocks(blocks, per int) (x []float32) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for block := range blocks {
+		for range per {
+			if block%5 == 0 {
+				x = append(x, float32(rng.IntN(9)-4))
+			} else {
+				x = append(x, float32(rng.NormFloat64()*[]float64{1, 300, 1e-6, 1e-8}[block%4]))
+			}
+		}
+	}
+	return x
 }
 
 // blocksOfSizes returns blocks with maxima of every magnitude.

@@ -54,7 +54,9 @@ func TestRandomGraphs(t *testing.T) {
 		list[i] = random{g, seed}
 	}
 	if *randomGraphs == 0 && !testing.Short() {
-		list = pairs.Cover(list, func(r random) []string { return featuresOf(r.Graph) })
+		list = pairs.CoverAtCost(list, func(r random) ([]string, float64) {
+			return featuresOf(r.Graph), float64(len(r.Nodes()))
+		})
 	}
 	graphs := make([]*ir.Graph, len(list))
 	for i, r := range list {

@@ -48,7 +48,12 @@ func Cover[T any](list []T, keys func(T) []string) []T {
 	return cover(list, func(c T) ([]string, float64) { return keys(c), 1 })
 }
 
-// cover is Cover of cases with costs. It repeatedly adds the case with the most new keys for its cost. At the end it
+// CoverAtCost is Cover of cases with costs. Among cases with as many keys, it prefers cheap ones.
+func CoverAtCost[T any](list []T, of func(T) (keys []string, cost float64)) []T {
+	return cover(list, of)
+}
+
+// cover is CoverAtCost. It repeatedly adds the case with the most new keys for its cost. At the end it
 // drops the cases whose keys the others cover, expensive ones first.
 func cover[T any](list []T, of func(T) (keys []string, cost float64)) []T {
 	if os.Getenv(Env) == "all" {
