@@ -17,6 +17,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
+// atOnce is how many cases share a graph, and so a start of the GLSL compiler: more than a user's, because few fail.
+const atOnce = 96
+
 // TestMain gives the tests a cache of their own.
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -78,7 +81,7 @@ func TestDevice(t *testing.T) {
 		}
 		opt = optest.Options{Filter: filter}
 	}
-	opt.Jobs = goruntime.GOMAXPROCS(0)
+	opt.Jobs, opt.Batch = goruntime.GOMAXPROCS(0), atOnce
 	start := time.Now()
 	report, err := optest.Run(context.Background(),
 		func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {

@@ -106,6 +106,7 @@ func TestWidePositions(t *testing.T) {
 func runAs(t *testing.T, dev *vkc.Device, caps device.Caps, cases optest.Options, least int,
 	look func(*kernel.Program)) {
 	t.Helper()
+	cases.Batch = atOnce
 	report, err := optest.Run(context.Background(),
 		func(ctx context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable, error) {
 			p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: caps})
