@@ -16,12 +16,12 @@ func TestGenerateBundle(t *testing.T) {
 	needDevice(t)
 	devtest.OwnCache(t)
 	withoutOptimizer(t)
-	path := filepath.Join(t.TempDir(), "m.vkb")
-	ok(t, "compile", gollama, "--generate", "--ctx", "32", "--precision", "exact", "-o", path)
+	model, path := twoLayers(t), filepath.Join(t.TempDir(), "m.vkb")
+	ok(t, "compile", model, "--generate", "--ctx", "32", "--precision", "exact", "-o", path)
 	line := []string{"generate", "-p", "func main() {\n", "--device", "vulkan", "-n", "4", "--precision", "exact", "-m"}
 	sampled := []string{"--temp", "1", "--top-k", "40", "--seed", "5"}
-	want := ok(t, append(line, gollama, "--ctx", "32")...).stdout
-	random := ok(t, append(append(line, gollama, "--ctx", "32"), sampled...)...).stdout
+	want := ok(t, append(line, model, "--ctx", "32")...).stdout
+	random := ok(t, append(append(line, model, "--ctx", "32"), sampled...)...).stdout
 	if out := ok(t, "verify", path).stdout; strings.Count(out, "program: equal to the compiled graph's") != 10 {
 		t.Errorf("verify prints %q", out)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
+	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/golden"
@@ -147,6 +149,44 @@ func noTools(t *testing.T) {
 	t.Setenv(spirv.ToolsEnv, "")
 	t.Setenv("XDG_DATA_HOME", t.TempDir()) // nothing is registered there
 	t.Setenv("PATH", "")
+}
+
+// twoLayers writes a model with the first two layers of gollama, which show how layers follow one another as well as
+// all do, and returns its path.
+func twoLayers(t *testing.T) string {
+	t.Helper()
+	f, err := gguf.Open(gollama)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var w gguf.Writer
+	for _, kv := range f.Metadata() {
+		if strings.HasSuffix(kv.Key, ".block_count") {
+			kv.Value = uint32(2)
+		}
+		if err := w.Set(kv.Key, kv.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range f.Names() {
+		layer := 0
+		if n, _ := fmt.Sscanf(name, "blk.%d.", &layer); n == 1 && layer > 1 {
+			continue
+		}
+		d, err := f.Weight(name)
+		if err == nil {
+			err = w.Add(name, d)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "two.gguf")
+	if err := w.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // withoutOptimizer lets a test compile shaders without spirv-opt, as scripts/unoptimized does for whole packages: it
