@@ -190,8 +190,11 @@ func matrixCases(caps device.Caps, seed uint64) (cases []matCase, refused []stri
 	for _, c := range matrixProducts() {
 		var schedules []kernel.Schedule
 		// Drivers on the CPU compile a shader in about a second per 16 fragments.
-		sm, fm, fn := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(2)
-		if s, ok := coopMat(caps, c.p.operands, sm, 3-sm, fm, fn, 1+r.IntN(2)); ok {
+		sm, fm, fn, fk := 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(2), 1+r.IntN(2)
+		if caps.Type == device.DeviceCPU && fm*fn == 4 {
+			fk = 1
+		}
+		if s, ok := coopMat(caps, c.p.operands, sm, 3-sm, fm, fn, fk); ok {
 			s.OneStage = r.IntN(2) == 0
 			schedules = append(schedules, s)
 		}

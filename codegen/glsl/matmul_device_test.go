@@ -258,17 +258,17 @@ type matCase struct {
 
 // properties are the properties that kernels of few rows depend on. The format of B only changes how elements are
 // decoded, so it meets the properties that decoding depends on: among them each way to read blocks, and whether a run
-// is part of 32 elements, 32 or more. The other properties meet each other.
+// is part of 32 elements, 32 or more. The other properties, and how rows become bytes, meet each other. A norm doubles
+// a kernel.
 func (c matCase) properties() pairs.Of {
 	p, s := c.p, vecOf(c.s)
 	reader := vecOf(normalized(p, s))
-	decoding := []any{p.layout, p.bytes, p.byteRows, s.RoundRows, isPreloading(p, s), s.Digits > 0,
-		s.Subnormals, s.Tables, s.Copies > 0}
+	decoding := []any{p.layout, p.bytes, isPreloading(p, s), s.Subnormals, s.Tables, s.Copies > 0}
 	return pairs.Of{Name: p.b.String(),
 		PerName: append([]any{cmp.Compare(s.TileK, 32), [2]any{reader.Decode, reader.Subnormals}}, decoding...),
-		Properties: append(decoding, s.TileK, p.a, p.m.Static() > 2, p.gated, p.bias, p.prologue, p.norm,
-			s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Prefetch.Mode, s.StageRows),
-		Cost: unrolledBy(c.s)}
+		Properties: append(decoding, p.byteRows, s.RoundRows, s.Digits > 0, s.TileK, p.a, p.m.Static() > 2, p.gated,
+			p.bias, p.prologue, p.norm, s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Prefetch.Mode, s.StageRows),
+		Cost: unrolledBy(c.s) * pick(p.norm, 2.0, 1)}
 }
 
 // unrolledBy estimates the length of a schedule's kernel, which a software device compiles in proportional time: the

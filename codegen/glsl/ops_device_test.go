@@ -2,6 +2,7 @@ package glsl_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -17,7 +18,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// opCase is one elementwise op on one dtype, as a graph with an output.
+// opCase is one elementwise op on one dtype, as a graph with an output, or with one for each dtype that the op converts
+// to.
 type opCase struct {
 	name  string
 	graph *ir.Graph
@@ -90,17 +92,15 @@ func opCases(t *testing.T) []opCase {
 			if dtype.IsBlock() {
 				continue
 			}
-			if !op.Info().Converts() {
-				if c, ok := newOpCase(op, dtype, attrsFor(op)); ok {
-					all = append(all, c)
+			ways := [][]ir.Attr{attrsFor(op)}
+			if op.Info().Converts() {
+				ways = nil
+				for _, to := range ir.DTypes() {
+					ways = append(ways, []ir.Attr{{Name: "dtype", Value: to}})
 				}
-				continue
 			}
-			for _, to := range ir.DTypes() {
-				if c, ok := newOpCase(op, dtype, []ir.Attr{{Name: "dtype", Value: to}}); ok {
-					c.name += " to " + to.String()
-					all = append(all, c)
-				}
+			if c, ok := newOpCase(op, dtype, ways); ok {
+				all = append(all, c)
 			}
 		}
 	}
@@ -119,8 +119,9 @@ func attrsFor(op ir.Op) []ir.Attr {
 	return out
 }
 
-// newOpCase makes the graph. ok is false if the op does not take the dtype.
-func newOpCase(op ir.Op, t ir.DType, attrs []ir.Attr) (opCase, bool) {
+// newOpCase makes the graph, with an output for each valid way to set the attributes. ok is false if the op does not
+// take the dtype.
+func newOpCase(op ir.Op, t ir.DType, ways [][]ir.Attr) (_ opCase, ok bool) {
 	c := opCase{name: fmt.Sprintf("%s %s", op, t), graph: ir.NewGraph("op"), in: map[string]*ir.Data{}}
 	var args []*ir.Node
 	n := op.Info().MinArgs()
@@ -156,11 +157,12 @@ func newOpCase(op ir.Op, t ir.DType, attrs []ir.Attr) (opCase, bool) {
 		}
 		args = append(args, x)
 	}
-	y, err := c.graph.Add(op, args, attrs, "")
-	if err != nil || c.graph.Output("y", y) != nil {
-		return c, false
+	for i, attrs := range ways {
+		if y, err := c.graph.Add(op, args, attrs, ""); err == nil {
+			ok = c.graph.Output(fmt.Sprint("y", i), y) == nil
+		}
 	}
-	return c, true
+	return c, ok
 }
 
 // TestOpsOnDevice compares every elementwise op on every dtype with the reference. Arguments include NaN, infinities
@@ -170,11 +172,9 @@ func TestOpsOnDevice(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	tools := toolchain(t)
 	cases := opCases(t)
-	if len(cases) < 400 {
-		t.Errorf("only %d cases", len(cases))
-	}
 	var states []*passes.State
 	var sources []string
+	outputs := 0
 	for _, c := range cases {
 		s, text, err := build(c.graph, func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
 			sched, _, err := schedule.Select(k, dev.Caps())
@@ -183,22 +183,25 @@ func TestOpsOnDevice(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if len(text) != 1 {
-			t.Fatalf("%s: %d kernels", c.name, len(text))
-		}
-		states, sources = append(states, s), append(sources, text[0])
+		states, sources, outputs = append(states, s), append(sources, text...), outputs+len(c.graph.Outputs())
 	}
+	if outputs < 400 {
+		t.Errorf("only %d ops and dtypes", outputs)
+	}
+	t.Logf("%d kernels for %d ops and dtypes", len(sources), outputs)
 	modules, err := modulesOf(tools, shadersOf(sources), spirv.Options{Optimize: true, CacheDir: moduleCache})
 	check(t, err)
 	for i, c := range cases {
-		if err := c.run(dev, states[i], modules[i]); err != nil {
-			t.Errorf("%s: %v\n%s", c.name, err, sources[i])
+		n := len(states[i].Program.Shaders)
+		if err := c.run(dev, states[i], modules[:n]); err != nil {
+			t.Errorf("%s: %v\n%s", c.name, err, joined(sources[:n]))
 		}
+		modules, sources = modules[n:], sources[n:]
 	}
 }
 
-func (c opCase) run(dev *vk.Device, s *passes.State, module []byte) error {
-	exe, err := dev.Load(context.Background(), s.Program, [][]byte{module}, nil, vk.LoadOptions{})
+func (c opCase) run(dev *vk.Device, s *passes.State, modules [][]byte) error {
+	exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})
 	if err != nil {
 		return err
 	}
@@ -215,12 +218,15 @@ func (c opCase) run(dev *vk.Device, s *passes.State, module []byte) error {
 	if err != nil {
 		return err
 	}
-	out := c.graph.Outputs()[0].Node
-	c.correct(want["y"])
-	if err := interp.Compare(have.Outputs["y"], want["y"], interp.Tolerances(c.graph)[out.ID()]).Err(); err != nil {
-		return c.explain(err, have.Outputs["y"], want["y"])
+	var wrong []error
+	for _, o := range c.graph.Outputs() {
+		have, want := have.Outputs[o.Name], want[o.Name]
+		c.correct(want)
+		if err := interp.Compare(have, want, interp.Tolerances(c.graph)[o.Node.ID()]).Err(); err != nil {
+			wrong = append(wrong, c.explain(fmt.Errorf("%s: %w", o.Node.DType(), err), o.Node, have, want))
+		}
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 // correct changes the reference where Go differs from the op's documentation: Go's min and max of an infinity and NaN
@@ -243,8 +249,7 @@ func (c opCase) correct(want *ir.Data) {
 }
 
 // explain adds the arguments at the worst element.
-func (c opCase) explain(err error, have, want *ir.Data) error {
-	n := c.graph.Outputs()[0].Node
+func (c opCase) explain(err error, n *ir.Node, have, want *ir.Data) error {
 	r := interp.Compare(have, want, interp.Tolerances(c.graph)[n.ID()])
 	for i := range c.in {
 		if v, e := c.in[i].Floats(); e == nil {
