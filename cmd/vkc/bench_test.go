@@ -196,8 +196,8 @@ func TestBenchModelSplits(t *testing.T) {
 	needDevice(t)
 	devtest.OwnCache(t)
 	withoutOptimizer(t)
-	line := []string{"bench", "-m", twoLayers(t), "-d", "vulkan,vulkan", "-p", "0", "-n", "2", "--n-depth", "0", "-r", "1",
-		"-b", "2", "--split"}
+	line := []string{"bench", "-m", twoLayers(t), "-d", "vulkan,vulkan", "-p", "0", "-n", "2", "--n-depth", "0",
+		"-r", "1", "-b", "2", "--split"}
 	for split, want := range map[string][]string{
 		"auto":   {"one device is cheapest: ", "layers: ", "tensor: "},
 		"layers": {"tg2 runs on "},
