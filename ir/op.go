@@ -60,7 +60,7 @@ type GLSL struct {
 // Tolerance bounds the difference between a device's result and the reference: |got-want| <= Abs + Eps*eps(dtype)*m,
 // where m is |want|, or for results of sums the largest |want| of the tensor.
 type Tolerance struct {
-	Eps float64 // in units of the result dtype's machine epsilon (at most f32's precision is assumed)
+	Eps float64 // in units of the result dtype's machine epsilon
 	Abs float64
 	Sum bool // m is the tensor's largest magnitude
 }

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// The types of scalar references, which compute in float64 or exact integers. GLSL forms compute in f32, also for f16
-// and bf16.
+// The types of scalar references, which compute in float64 or exact integers. GLSL forms compute in f64 for f64, and in
+// f32 for all other floats.
 type (
 	f1 = func(float64) float64
 	f2 = func(a, b float64) float64
@@ -80,7 +80,7 @@ func init() {
 		floatUnary(OpExp2, "exp2", 64, math.Exp2, "exp2({0})", "2^x.").costs(6),
 		floatUnary(OpExpm1, "expm1", 64, math.Expm1, "expm1({0})", "e^x-1, accurate near 0.").costs(6),
 		floatUnary(OpLog, "log", 64, log, "log({0})", "Natural logarithm.").costs(6),
-		floatUnary(OpLog2, "log2", 64, math.Log2, "log2({0})", "Base-2 logarithm.").costs(6),
+		floatUnary(OpLog2, "log2", 64, log2, "log2({0})", "Base-2 logarithm.").costs(6),
 		floatUnary(OpLog1p, "log1p", 64, math.Log1p, "log1p({0})", "log(1+x), accurate near 0.").costs(6),
 		floatUnary(OpSqrt, "sqrt", 8, math.Sqrt, "sqrt({0})", "Square root."),
 		floatUnary(OpRsqrt, "rsqrt", 8, func(x float64) float64 {
@@ -93,7 +93,7 @@ func init() {
 			"Cosine; the argument is reduced accurately.").costs(16),
 		floatUnary(OpTan, "tan", 256, math.Tan, "(sin_accurate({0}) / cos_accurate({0}))", "Tangent.").costs(16),
 		floatUnary(OpAsin, "asin", 16, math.Asin, "arcsin({0})", "Arc sine, NaN outside [-1,1]."),
-		floatUnary(OpAcos, "acos", 16, math.Acos, "arccos({0})", "Arc cosine, NaN outside [-1,1]."),
+		floatUnary(OpAcos, "acos", 16, acos, "arccos({0})", "Arc cosine, NaN outside [-1,1]."),
 		floatUnary(OpAtan, "atan", 4096, math.Atan, "atan({0})", "Arc tangent."),
 		floatUnary(OpAsinh, "asinh", 64, math.Asinh, "arsinh({0})", "Inverse hyperbolic sine.").costs(16),
 		floatUnary(OpAcosh, "acosh", 64, math.Acosh, "arcosh({0})",
@@ -213,7 +213,7 @@ func initBinary() {
 			return max(a, b)
 		}, GLSL{Float: "nan_max({0}, {1})", Int: "max({0}, {1})", Uint: "max({0}, {1})"}, "Larger of a and b, NaN "+
 			"if either is."),
-		binaryOp(OpAtan2, "atan2", 4096, math.Atan2, nil, GLSL{Float: "atan2_full({0}, {1})"},
+		binaryOp(OpAtan2, "atan2", 4096, atan2, nil, GLSL{Float: "atan2_full({0}, {1})"},
 			"Angle of the point (b, a).").costs(16),
 		logic(OpAnd, "and", func(a, b int64) int64 {
 			return a & b
@@ -554,6 +554,20 @@ func sinh(x float64) float64 {
 	}
 	return math.Sinh(x)
 }
+
+// log2 is the logarithm to base 2. math.Log2 loses digits near 1.
+func log2(x float64) float64 {
+	if x > 0.7 && x < 1.4 {
+		return math.Log1p(x-1) * math.Log2E
+	}
+	return math.Log2(x)
+}
+
+// acos is the arc cosine. math.Acos loses digits near 1.
+func acos(x float64) float64 { return 2 * math.Atan2(math.Sqrt(1-x), math.Sqrt(1+x)) }
+
+// atan2 is the angle of the point (x, y). math.Atan2 loses the sign of y if y/x underflows and x is negative.
+func atan2(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
 
 func sigmoid(x float64) float64 { return 1 / (1 + exp(-x)) }
 

@@ -34,7 +34,8 @@ func TestCompare(t *testing.T) {
 		{"a sum beside infinity", ir.F32, []float64{inf, 1}, []float64{inf, 0}, ir.Tolerance{Eps: 2, Sum: true}, 1, 1},
 		{"absolute", ir.F32, []float64{1e-6}, []float64{0}, ir.Tolerance{Abs: 2e-6}, 0, 0},
 		{"half precision", ir.F16, []float64{1 + 0x1p-10}, []float64{1}, ir.Tolerance{Eps: 1}, 0, 0},
-		{"double counts as single", ir.F64, []float64{1 + e32}, []float64{1}, ir.Tolerance{Eps: 1}, 0, 0},
+		{"double precision", ir.F64, []float64{1 + 0x1p-52}, []float64{1}, ir.Tolerance{Eps: 1}, 0, 0},
+		{"single is not double", ir.F64, []float64{1 + e32}, []float64{1}, ir.Tolerance{Eps: 1}, 1, 0},
 		{"integers are exact", ir.I32, []float64{7, 8}, []float64{7, 9}, ir.Tolerance{Eps: 1e9, Abs: 10}, 1, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

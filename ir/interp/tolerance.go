@@ -6,19 +6,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// epsilon returns the machine epsilon of a float dtype, and 0 for other dtypes. For f64 it is f32's, because devices
-// compute in f32.
+// epsilon returns the machine epsilon of a float dtype, and 0 for other dtypes.
 func epsilon(t ir.DType) float64 {
 	if !t.IsFloat() {
 		return 0
 	}
-	return math.Ldexp(1, -min(t.Float().Mantissa, ir.F32.Float().Mantissa))
+	return math.Ldexp(1, -t.Float().Mantissa)
 }
 
-// smallestNormal returns the smallest normal number of a float dtype. For f64 it is f32's.
-func smallestNormal(t ir.DType) float64 {
-	return math.Ldexp(1, max(t.Float().Least, ir.F32.Float().Least))
-}
+// smallestNormal returns the smallest normal number of a float dtype.
+func smallestNormal(t ir.DType) float64 { return math.Ldexp(1, t.Float().Least) }
 
 // ToleranceOf returns the tolerance for node n's value if a device computes the whole graph. See Tolerances.
 func ToleranceOf(g *ir.Graph, n *ir.Node) ir.Tolerance { return Tolerances(g)[n.ID()] }
@@ -31,8 +28,9 @@ func ToleranceOf(g *ir.Graph, n *ir.Node) ir.Tolerance { return Tolerances(g)[n.
 // stays as large when an f32 op follows. From the second inexact op of a path on, the error is relative to the largest
 // element of the tensor, because the difference of two inexact numbers is only as accurate as these.
 //
-// Devices compute in f32 for every dtype, so the Eps of an op's row is in units of f32's epsilon. A narrower result
-// adds one unit of its own dtype for rounding.
+// Devices compute f64 in f64 and every other dtype in f32. The Tol of an op's row is for f32, so Eps is in units of the
+// epsilon of that arithmetic, and Abs is as much smaller for f64 as its epsilon is. A narrower result adds one unit of
+// its own dtype for rounding.
 //
 // Integers and bools count as exact, and so does everything computed only from them: an error that flips a comparison
 // or an index has no bound. Compared graphs must avoid such ties. Bodies of loops and branches add their own errors.
@@ -113,13 +111,22 @@ func bodyError(n *ir.Node) pathError {
 
 // ownError returns the error that op n itself adds to exact arguments.
 func ownError(n *ir.Node) pathError {
-	tol := n.Op().Info().Tol
-	rel := float64(tol.Eps * epsilon(ir.F32))
-	if eps := epsilon(n.DType()); tol.Eps > 0 && eps > epsilon(ir.F32) {
+	tol, unit := n.Op().Info().Tol, unitOf(n.DType())
+	rel := float64(tol.Eps * unit)
+	if eps := epsilon(n.DType()); tol.Eps > 0 && eps > unit {
 		rel += eps // rounding to a narrower dtype
 	}
 	rel += precisionError(n)
-	return pathError{float64(rel * rel), float64(tol.Abs * tol.Abs), tol.Sum}
+	abs := float64(tol.Abs * unit / epsilon(ir.F32))
+	return pathError{float64(rel * rel), float64(abs * abs), tol.Sum}
+}
+
+// unitOf returns the machine epsilon of the arithmetic that computes values of a dtype.
+func unitOf(t ir.DType) float64 {
+	if t == ir.F64 {
+		return epsilon(ir.F64)
+	}
+	return epsilon(ir.F32)
 }
 
 // HalfSums is the error of a sum accumulated in f16, in units of f16's epsilon.
@@ -154,7 +161,7 @@ const halfScores = 16
 // independent, so its error grows with the square root of the number of updates.
 func precisionError(n *ir.Node) float64 {
 	if n.Attrs().Bool("unordered") {
-		return float64(math.Sqrt(float64(n.Arg(2).Shape().MaxElems())) * epsilon(ir.F32))
+		return float64(math.Sqrt(float64(n.Arg(2).Shape().MaxElems())) * unitOf(n.DType()))
 	}
 	if n.Op() == ir.OpAttention && n.Attrs().String_("precision") == ir.PrecisionHalf {
 		return float64(halfScores * epsilon(ir.F16))

@@ -190,7 +190,7 @@ func (x *batch) compare(i int, have, want, flushed outputs, tol ir.Tolerance) Re
 		if flushed != nil {
 			near = nearest(got, near, flushed[run][name])
 		}
-		r.add(interp.Compare(got, inRange(got, near), tol))
+		r.add(interp.Compare(got, near, tol))
 	}
 	return r
 }
@@ -245,28 +245,6 @@ func nearest(got, a, b *ir.Data) *ir.Data {
 		copy(out.Bytes[i*size:(i+1)*size], from.Bytes[i*size:(i+1)*size])
 	}
 	return out
-}
-
-// inRange returns want with infinities in place of f64 values beyond f32's range if got has an infinity there, since
-// devices may compute f64 in f32.
-func inRange(got, want *ir.Data) *ir.Data {
-	if want.DType != ir.F64 || got.DType != ir.F64 {
-		return want
-	}
-	list, err := want.Floats()
-	if err != nil {
-		return want
-	}
-	for i, x := range list {
-		if math.Abs(x) > math.MaxFloat32 {
-			list[i] = math.Inf(int(math.Copysign(1, x)))
-		}
-	}
-	narrow, err := ir.FromFloats(ir.F64, list, want.Dims...)
-	if err != nil {
-		return want
-	}
-	return nearest(got, want, narrow)
 }
 
 // distance returns |a-b|: 0 for equal infinities and for two NaNs, +Inf for other pairs with an infinity or NaN.

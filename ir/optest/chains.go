@@ -247,7 +247,7 @@ func (b *builder) paired(t ir.DType) (x, y *ir.Node) { return b.pairsOf(t, paire
 func pairedValues(t ir.DType) []float64 {
 	whole := math.Ldexp(1.5, t.Float().Mantissa) // large enough that adding a number rounds it to an integer
 	return []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, 3, -2.5, 0.1, 1e-8, whole, -whole - 1,
-		smallestNormal(t), -smallestNormal(t) / 4, largest(t), -largest(t), math.Inf(1), math.Inf(-1), math.NaN()}
+		smallestNormal(t), -smallestNormal(t) / 4, t.Float().Largest, -t.Float().Largest, math.Inf(1), math.Inf(-1), math.NaN()}
 }
 
 // moderate is like paired, but with smaller values, for ops with fast-growing results.
@@ -312,8 +312,8 @@ const chainLength = 192
 // near the midpoint of two neighbours of a narrower dtype.
 func roundingCases(t ir.DType) (floats []float64, ints []int64) {
 	if t.IsFloat() {
-		floats = append(floats, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), largest(t), -largest(t),
-			math.Pi, 0.1, 1e10, -3e5)
+		floats = append(floats, 0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), t.Float().Largest,
+			-t.Float().Largest, math.Pi, 0.1, 1e10, -3e5)
 		for _, scale := range []float64{1, 0x1p-10, 0x1p15, 0x1p31, -0x1p6} {
 			for _, last := range []float64{0x1p-3, 0x1p-4, 0x1p-8, 0x1p-9, 0x1p-11, 0x1p-12, 0x1p-23, 0x1p-24} {
 				for _, part := range []float64{last, last + 0x1p-30, last - 0x1p-30, 3 * last} {

@@ -23,7 +23,6 @@
 // # What is not compared
 //
 // Devices may flush denormals, so a case with denormal arguments also accepts the result for zeros in their place.
-// Devices may compute f64 in f32, so an f64 result beyond f32's range may also be infinite. The sign of a zero is not
-// compared. Arguments are left out if intermediate results exceed f32's range although the result does not, because the
-// op table does not specify how an op computes its result.
+// The sign of a zero is not compared. Arguments are left out if intermediate results exceed the range of the arithmetic
+// although the result does not, because the op table does not specify how an op computes its result.
 package optest

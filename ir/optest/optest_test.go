@@ -336,22 +336,6 @@ func TestDenormals(t *testing.T) {
 	}
 }
 
-// TestNarrowF64 checks that only results past f32's range may be infinite instead.
-func TestNarrowF64(t *testing.T) {
-	values := func(list ...float64) *ir.Data {
-		d, err := ir.FromFloats(ir.F64, list, len(list))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	inf := math.Inf(1)
-	list, err := inRange(values(inf, -inf, inf, 1e39, inf), values(1e39, -1e300, 1, 1e39, -1e39)).Floats()
-	if want := []float64{inf, -inf, 1, 1e39, -1e39}; err != nil || !slices.Equal(list, want) {
-		t.Errorf("%v, %v, want %v", list, err, want)
-	}
-}
-
 // TestReasons checks that refusals which differ in node numbers alone count as one.
 func TestReasons(t *testing.T) {
 	var s Summary

@@ -41,9 +41,8 @@ func (s *suite) integers() {
 	}
 }
 
-// ranges adds functions on ranges of arguments for which they are hard to compute accurately. Vulkan computes functions
-// of f64 in f32, so the ranges of f64 have no arguments that suffer by being rounded to f32, such as those near 1 of a
-// logarithm.
+// ranges adds functions on ranges of arguments for which they are hard to compute accurately: near zeros and poles,
+// with large arguments, and near the ends of the dtype.
 func (s *suite) ranges() {
 	for _, r := range []struct {
 		op       ir.Op
@@ -54,8 +53,12 @@ func (s *suite) ranges() {
 		{ir.OpAtan, -3, 3, ir.F32}, {ir.OpCosh, -1, 1, ir.F32}, {ir.OpCosh, 88.5, 89.41, ir.F32},
 		{ir.OpSinh, 88.5, 89.41, ir.F32}, {ir.OpExp, 80, 88.72, ir.F32},
 		{ir.OpExp, 700, 709.78, ir.F64}, {ir.OpCosh, 700, 710.47, ir.F64}, {ir.OpSinh, 700, 710.47, ir.F64},
-		{ir.OpLog, 5e-324, 1e-310, ir.F64}, {ir.OpLog2, 1.5, 1000, ir.F64}, {ir.OpSigmoid, -709.7, 40, ir.F64},
-		{ir.OpSin, -3, 3, ir.F64}, {ir.OpAtan, -3, 3, ir.F64}, {ir.OpErf, -6, 6, ir.F64},
+		{ir.OpExp, -708, -690, ir.F64}, {ir.OpExp2, -1022, 1023.9, ir.F64}, {ir.OpExpm1, -1e-9, 1e-9, ir.F64},
+		{ir.OpLog, 5e-324, 1e-310, ir.F64}, {ir.OpLog, 0.999999, 1.000001, ir.F64},
+		{ir.OpLog2, 0.9999, 1.0001, ir.F64}, {ir.OpLog1p, -1e-9, 1e-9, ir.F64}, {ir.OpSigmoid, -709.7, 40, ir.F64},
+		{ir.OpSin, 1e300, 1.7e308, ir.F64}, {ir.OpCos, -1e6, 1e6, ir.F64}, {ir.OpTan, 1.5707, 1.5708, ir.F64},
+		{ir.OpAsin, -1, 1, ir.F64}, {ir.OpAcos, 0.999999, 1, ir.F64}, {ir.OpAtan, -3, 3, ir.F64},
+		{ir.OpErf, -6, 6, ir.F64}, {ir.OpTanh, -1e-9, 1e-9, ir.F64},
 	} {
 		t := s.add(r.op, fmt.Sprintf("from %v to %v", r.from, r.to), func(b *builder, t ir.DType) *ir.Node {
 			list := make([]float64, 1001)

@@ -23,23 +23,15 @@ const (
 	digits                // numbers that lose digits in narrower dtypes
 )
 
-// smallestNormal returns the smallest normal number of a float dtype, in f32's range, since devices may compute f64 in
-// f32.
-func smallestNormal(t ir.DType) float64 {
-	return math.Ldexp(1, max(t.Float().Least, ir.F32.Float().Least))
-}
-
-// largest returns the largest finite number of a float dtype, in f32's range.
-func largest(t ir.DType) float64 {
-	return min(t.Float().Largest, math.MaxFloat32)
-}
+// smallestNormal returns the smallest normal number of a float dtype.
+func smallestNormal(t ir.DType) float64 { return math.Ldexp(1, t.Float().Least) }
 
 // extremes returns the values of an extreme argument.
 func extremes(t ir.DType) []float64 {
 	if !t.IsFloat() {
 		return nil
 	}
-	tiny, huge := smallestNormal(t), largest(t)
+	tiny, huge := smallestNormal(t), t.Float().Largest
 	list := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 1.5, -2.5, 2, -3, 7, 30, -30,
 		tiny, -tiny, tiny / 4, -tiny / 4, huge, -huge, math.NaN()}
 	if t.Float().Infinite {
@@ -52,7 +44,7 @@ func extremes(t ir.DType) []float64 {
 // -0, and the largest finite values. For ops that sum or square, the values do not cancel, and in dtypes with f32's
 // range they are small enough that intermediate results stay in range.
 func specials(t ir.DType, v values) []float64 {
-	top, bottom := largest(t), -largest(t)
+	top, bottom := t.Float().Largest, -t.Float().Largest
 	if v == summed {
 		if t.Float().Largest > 65504 {
 			top = 0x1p60
