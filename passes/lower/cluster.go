@@ -80,7 +80,7 @@ func clusterKind(n *ir.Node) ClusterKind {
 	switch {
 	case n.Op().Class() == ir.ClassAttention:
 		return ClusterAttention
-	case n.Op().Class() == ir.ClassContraction || isConv(n):
+	case isMatMul(n) && !isWindowRow(n) || isConv(n):
 		return ClusterMatMul
 	case n.Op().Info().Running != 0:
 		return ClusterScan

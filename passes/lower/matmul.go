@@ -27,10 +27,7 @@ func (l *lowerer) lowerMatMul() {
 	for i, n := range l.c.Cores {
 		a, b := n.Arg(0), n.Arg(1)
 		transposeA, transposeB := n.Attrs().Bool("transpose_a"), n.Attrs().Bool("transpose_b")
-		l.k.Fold = a.Shape()[a.Rank()-1]
-		if transposeA {
-			l.k.Fold = a.Shape()[a.Rank()-2]
-		}
+		l.k.Fold = contraction(n)
 		fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 		inner := len(l.space) - 2
 		batch, row, col := l.at[:inner], l.at[inner], l.at[inner+1]
@@ -38,6 +35,15 @@ func (l *lowerer) lowerMatMul() {
 			l.value(b, operandCoords(b.Shape(), batch, fold, col, transposeB)), i)
 	}
 	l.storeResults(perPoint)
+}
+
+// contraction returns the extent of the axis along which a matmul sums.
+func contraction(n *ir.Node) ir.Dim {
+	a := n.Arg(0).Shape()
+	if n.Attrs().Bool("transpose_a") {
+		return a[len(a)-2]
+	}
+	return a[len(a)-1]
 }
 
 // addMatMul adds core n as matmul number i of the kernel: the sum of a*b along the contraction axis.

@@ -36,47 +36,53 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	// The table of turns has two u32 for each pair, see sinCosTurns.
 	high := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(0)})
 	low := l.value(n.Arg(2), []kernel.Index{pair, kernel.Const(1)})
-	sin, cos := l.sinCosTurns(pos, high, low)
+	t := kernel.AccType(n.DType())
+	sin, cos := l.sinCosTurns(t, pos, high, low)
 	isSecond := l.is(ir.OpNe, l.b.FromIndex(second), l.b.Integer(ir.I32, 0))
-	signed := hinted("partner_sin", l.where(isSecond, sin, l.f32(ir.OpNeg, sin), ir.F32))
-	out := l.f32(ir.OpAdd, l.f32(ir.OpMul, self, cos), l.f32(ir.OpMul, other, signed))
+	signed := hinted("partner_sin", l.where(isSecond, sin, l.op(ir.OpNeg, t, sin), t))
+	out := l.op(ir.OpAdd, t, l.op(ir.OpMul, t, self, cos), l.op(ir.OpMul, t, other, signed))
 	out.Hint = "rope"
 	if dims < inner {
 		turns := l.is(ir.OpLt, l.b.FromIndex(j), l.b.Integer(ir.I32, int64(dims)))
-		out = l.where(turns, out, self, ir.F32)
+		out = l.where(turns, out, self, t)
 	}
 	return out
 }
 
-// sinCosTurns returns the sine and cosine of pos*t, where t = high/2^32 + low/2^64 is an angle in turns. It computes
-// pos*t modulo 1 in 32 bits. The upper 2 bits, rounded, are the quadrant. The rest is an angle of at most pi/4 from the
-// quadrant's middle, for which sine and cosine need no range reduction. pos*low is rounded to multiples of 2^-32 turns:
-// smaller parts do not matter, and could move the angle beyond pi/4.
-func (l exprs) sinCosTurns(pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
+// sinCosTurns returns the sine and cosine, in dtype t, of pos*turns, where turns = high/2^32 + low/2^64. It computes
+// pos*turns modulo 1 in 32 bits. The upper 2 bits, rounded, are the quadrant. The rest is an angle of at most pi/4 from
+// the quadrant's middle, for which sine and cosine need no range reduction. In f32, pos*low is rounded to multiples of
+// 2^-32 turns: smaller parts do not matter, and could move the angle beyond pi/4. In f64 they are added to the angle.
+func (l exprs) sinCosTurns(t ir.DType, pos, high, low *kernel.Expr) (sin, cos *kernel.Expr) {
 	u32 := func(op ir.Op, a *kernel.Expr, b int64) *kernel.Expr {
 		return l.op(op, ir.U32, a, l.b.Integer(ir.U32, b))
 	}
 	is := func(bit int64, of *kernel.Expr) *kernel.Expr {
 		return l.is(ir.OpNe, u32(ir.OpAnd, of, bit), l.b.Integer(ir.U32, 0))
 	}
-	carried := l.f32(ir.OpMul, l.f32(ir.OpMul, l.b.Cast(ir.F32, pos), l.b.Cast(ir.F32, low)),
-		l.b.Float(ir.F32, 1.0/(1<<32)))
+	times := func(a, b *kernel.Expr) *kernel.Expr { return l.op(ir.OpMul, t, a, b) }
+	carried := times(times(l.b.Cast(t, pos), l.b.Cast(t, low)), l.b.Float(t, 1.0/(1<<32)))
 	carried.Hint = "carried"
+	whole := l.b.Cast(ir.I32, carried)
 	turn := l.op(ir.OpMul, ir.U32, l.b.Cast(ir.U32, pos), high)
-	turn = hinted("turn", l.op(ir.OpAdd, ir.U32, turn, l.b.Cast(ir.U32, l.b.Cast(ir.I32, carried))))
+	turn = hinted("turn", l.op(ir.OpAdd, ir.U32, turn, l.b.Cast(ir.U32, whole)))
 	// The nearest multiple of a quarter turn: half of a quarter is added before the shift.
 	quadrant := u32(ir.OpShr, u32(ir.OpAdd, turn, 1<<29), 30)
 	quadrant.Hint = "quadrant"
 	// The other 30 bits are the signed distance from it, in units of 2^-32 quarter turns.
-	within := l.b.Cast(ir.F32, l.b.Cast(ir.I32, u32(ir.OpShl, turn, 2)))
-	angle := hinted("angle", l.f32(ir.OpMul, within, l.b.Float(ir.F32, math.Pi/(1<<33))))
-	s, c := l.f32(ir.OpSin, angle), l.f32(ir.OpCos, angle)
+	within := l.b.Cast(t, l.b.Cast(ir.I32, u32(ir.OpShl, turn, 2)))
+	if t == ir.F64 {
+		rest := l.op(ir.OpSub, t, carried, l.b.Cast(t, whole))
+		within = l.op(ir.OpAdd, t, within, times(rest, l.b.Float(t, 4)))
+	}
+	angle := hinted("angle", times(within, l.b.Float(t, math.Pi/(1<<33))))
+	s, c := l.op(ir.OpSin, t, angle), l.op(ir.OpCos, t, angle)
 	odd := hinted("odd_quadrant", is(1, quadrant))
 	// In odd quadrants sine and cosine trade places. The sine is negative in quadrants 2 and 3, the cosine in 1 and 2.
-	sin, cos = l.where(odd, c, s, ir.F32), l.where(odd, s, c, ir.F32)
+	sin, cos = l.where(odd, c, s, t), l.where(odd, s, c, t)
 	sin.Hint, cos.Hint = "sin_size", "cos_size"
-	sin = l.where(is(2, quadrant), l.f32(ir.OpNeg, sin), sin, ir.F32)
-	cos = l.where(is(2, u32(ir.OpAdd, quadrant, 1)), l.f32(ir.OpNeg, cos), cos, ir.F32)
+	sin = l.where(is(2, quadrant), l.op(ir.OpNeg, t, sin), sin, t)
+	cos = l.where(is(2, u32(ir.OpAdd, quadrant, 1)), l.op(ir.OpNeg, t, cos), cos, t)
 	sin.Hint, cos.Hint = "turn_sin", "turn_cos"
 	return sin, cos
 }

@@ -237,10 +237,10 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	bailout.Unless(ok, "%s is needed before its own loop has run", n.Op())
 	if isWindowRow(n) {
 		requireSame(at, l.at)
-		if n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose {
-			return accs[0]
+		if isPool(n) {
+			return l.pooled(n, accs[0])
 		}
-		return l.pooled(n, accs[0])
+		return accs[0]
 	}
 	if n.Op().Class() == ir.ClassReduce {
 		requireSame(at, spread(n.Shape(), l.kept, l.k.Parallel))
@@ -251,7 +251,7 @@ func (l *lowerer) coreResult(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		return l.normalized(n, accs, at)
 	}
 	requireSame(at, l.at)
-	if n.Op() == ir.OpMatMul || n.Op() == ir.OpMatMulID || n.Op().Class() == ir.ClassAttention || isConv(n) ||
+	if isMatMul(n) || n.Op().Class() == ir.ClassAttention || isConv(n) ||
 		isRecurrence(n) {
 		return accs[0]
 	}

@@ -14,28 +14,40 @@ import (
 // better.
 const minConvRows = 4
 
-// isWindowRow reports whether n is lowered to a row kernel over windows: pooling, and convolutions with few channels
-// per group.
+// isWindowRow reports whether n is lowered to a row kernel with a fold for each result. That is pooling, where the fold
+// is a window, a convolution with few channels per group, and a matmul or convolution in f64. The kernels of matmuls
+// sum in f32.
 func isWindowRow(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpAvgPool, ir.OpMaxPool:
 		return true
 	case ir.OpConv, ir.OpConvTranspose:
-		return n.Shape()[1].Add < minConvRows*int64(n.Attrs().Int("groups"))
+		return n.DType() == ir.F64 || n.Shape()[1].Add < minConvRows*int64(n.Attrs().Int("groups"))
+	case ir.OpMatMul, ir.OpMatMulID:
+		return n.DType() == ir.F64
 	}
 	return false
 }
 
-// windowsShare reports whether several results of pooling or convolution n read the same element of the argument.
+// isPool reports whether n is a pooling.
+func isPool(n *ir.Node) bool { return n.Op() == ir.OpAvgPool || n.Op() == ir.OpMaxPool }
+
+// isMatMul reports whether n is a matmul or an expert matmul.
+func isMatMul(n *ir.Node) bool { return n.Op().Class() == ir.ClassContraction }
+
+// windowsShare reports whether several results of n, which is lowered to a row kernel with a fold for each result, read
+// the same element of the argument.
 func windowsShare(n *ir.Node) bool {
+	if isMatMul(n) {
+		return true
+	}
 	w := ir.WindowOf(n)
 	for axis, kernel := range w.Kernel {
 		if n.Op() == ir.OpConvTranspose && kernel > 1 || kernel > w.Stride[axis] {
 			return true
 		}
 	}
-	convolves := n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose
-	return convolves && n.Shape()[1].Add > int64(n.Attrs().Int("groups")) // all results of a group read its channels
+	return !isPool(n) && n.Shape()[1].Add > int64(n.Attrs().Int("groups")) // all results of a group read its channels
 }
 
 // isConv reports whether n is a convolution that is lowered to a matmul.
@@ -114,35 +126,71 @@ func (l *lowerer) tapValue(x *ir.Node, outer []kernel.Index, t tap, outside floa
 	return l.where(t.inside, v, l.b.Number(v.DType, outside), v.DType)
 }
 
-// lowerWindowRow makes a row kernel in which each row is the window of one result.
+// lowerWindowRow makes a row kernel in which each row has the terms of one result, such as a window.
 func (l *lowerer) lowerWindowRow(n *ir.Node) {
 	l.k.Family = kernel.FamilyRow
 	l.space = n.Shape()
 	l.kept = l.parallel(l.space)
 	l.at = l.kept
-	w := ir.WindowOf(n)
-	var window ir.Shape
-	for _, k := range w.Kernel {
-		window = append(window, ir.Dim{Add: k})
-	}
-	weighted := n.Op() == ir.OpConv || n.Op() == ir.OpConvTranspose
-	if weighted {
-		window = append(ir.Shape{perGroup(n)}, window...)
-	}
-	l.k.Fold = numel(window)
-	fold := kernel.Unflatten(window, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
-	var v *kernel.Expr
-	if weighted {
-		v = l.convTerm(n, l.kept, fold)
-	} else {
-		v = l.poolTerm(n, fold)
-	}
+	rows := termsOf(n)
+	l.k.Fold = numel(rows)
+	fold := kernel.Unflatten(rows, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 	combine, name := kernel.CombineSum, "window_sum"
+	var v *kernel.Expr
+	switch {
+	case isMatMul(n):
+		v, name = l.matmulTerm(n, fold[0]), "acc"
+	case isPool(n):
+		v = l.poolTerm(n, fold)
+	default:
+		v = l.convTerm(n, l.kept, fold)
+	}
 	if n.Op() == ir.OpMaxPool {
 		combine, name = kernel.CombineMax, "window_max"
 	}
 	l.accs[n] = []*kernel.Expr{l.phase(combine, v, name)}
 	l.storeResults(perPoint)
+}
+
+// termsOf returns the shape of the terms that n folds for each result.
+func termsOf(n *ir.Node) (s ir.Shape) {
+	switch {
+	case n.Op() == ir.OpMatMulID:
+		return ir.Shape{n.Arg(0).Shape()[2]}
+	case isMatMul(n):
+		return ir.Shape{contraction(n)}
+	case !isPool(n):
+		s = ir.Shape{perGroup(n)}
+	}
+	for _, k := range ir.WindowOf(n).Kernel {
+		s = append(s, ir.Dim{Add: k})
+	}
+	return s
+}
+
+// matmulTerm returns element k of the contraction of a matmul or expert matmul, for the result at l.at.
+func (l *lowerer) matmulTerm(n *ir.Node, k kernel.Index) *kernel.Expr {
+	var x, w *kernel.Expr
+	a, b := n.Arg(0), n.Arg(1)
+	if n.Op() == ir.OpMatMulID {
+		expert := l.indexOf(l.value(n.Arg(2), l.at[:2]), kernel.Last(b.Shape()[0]))
+		x = l.value(a, broadcastCoords(a.Shape(), []kernel.Index{l.at[0], l.at[1], k}))
+		w = l.value(b, []kernel.Index{expert, l.at[2], k})
+	} else {
+		inner := len(l.at) - 2
+		x = l.value(a, operandCoords(a.Shape(), l.at[:inner], l.at[inner], k, n.Attrs().Bool("transpose_a")))
+		w = l.value(b, operandCoords(b.Shape(), l.at[:inner], k, l.at[inner+1], n.Attrs().Bool("transpose_b")))
+	}
+	return l.product(n, x, w)
+}
+
+// product returns x*w in the dtype in which n sums such terms.
+func (l exprs) product(n *ir.Node, x, w *kernel.Expr) *kernel.Expr {
+	t := kernel.AccType(n.DType())
+	if t.IsInteger() {
+		x, w = l.b.Cast(t, x), l.b.Cast(t, w)
+	}
+	return l.op(ir.OpMul, t, x, w)
 }
 
 // poolTerm returns element k of a pooling window. In the padding it is -Inf for a maximum or 0 for an average.
@@ -219,10 +267,7 @@ func (l *lowerer) convTerm(n *ir.Node, at, fold []kernel.Index) *kernel.Expr {
 	group, _ := at[1].DivMod(outPerGroup(n))
 	x := l.convInput(n, group, at, fold)
 	w := l.convWeight(n, group, at[1], fold)
-	if x.DType.IsInteger() {
-		return l.i32(ir.OpMul, l.b.Cast(ir.I32, x), l.b.Cast(ir.I32, w))
-	}
-	return l.f32(ir.OpMul, x, w)
+	return l.product(n, x, w)
 }
 
 // outPerGroup returns the number of output channels of a group.
@@ -294,11 +339,11 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		terms[i] = l.resizeAxis(n, i, x.Shape()[outer+i], n.Shape()[outer+i], at[outer+i])
 	}
 	// a is nil for a weight of 1 or an empty sum.
-	f32 := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr {
+	join := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr {
 		if a == nil {
 			return b
 		}
-		return l.f32(op, a, b)
+		return l.op(op, kernel.AccType(n.DType()), a, b)
 	}
 	var sum *kernel.Expr
 	var visit func(axis int, from []kernel.Index, weight *kernel.Expr)
@@ -306,15 +351,15 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		if axis == axes {
 			v := l.value(x, from)
 			if weight != nil {
-				v = f32(ir.OpMul, weight, v)
+				v = join(ir.OpMul, weight, v)
 			}
-			sum = f32(ir.OpAdd, sum, v)
+			sum = join(ir.OpAdd, sum, v)
 			return
 		}
 		for _, s := range terms[axis] {
 			w := weight
 			if s.weight != nil {
-				w = f32(ir.OpMul, weight, s.weight)
+				w = join(ir.OpMul, weight, s.weight)
 			}
 			visit(axis+1, append(slices.Clone(from), s.at), w)
 		}
@@ -372,25 +417,27 @@ func (l exprs) interpolation(n *ir.Node, c kernel.Index,
 	v := l.b.FromIndex(num)
 	rest := l.i32(ir.OpMod, v, d) // has the sign of d, which is positive
 	at := l.i32(ir.OpDiv, l.i32(ir.OpSub, v, rest), d)
-	num32 := func(v float64) *kernel.Expr { return l.b.Float(ir.F32, v) }
-	t := hinted("fraction", l.f32(ir.OpDiv, l.b.Cast(ir.F32, rest), l.b.Cast(ir.F32, d)))
+	typ := kernel.AccType(n.DType())
+	number := func(v float64) *kernel.Expr { return l.b.Float(typ, v) }
+	in := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.op(op, typ, a, b) }
+	t := hinted("fraction", in(ir.OpDiv, l.b.Cast(typ, rest), l.b.Cast(typ, d)))
 	if n.Op() == ir.OpResizeLinear {
-		return at, []*kernel.Expr{l.f32(ir.OpSub, num32(1), t), t}
+		return at, []*kernel.Expr{in(ir.OpSub, number(1), t), t}
 	}
 	// Cubic convolution (Keys 1981) with a = -0.75. Its kernel has one polynomial for distances up to 1 (inner) and
 	// another for distances from 1 to 2 (outer).
 	const a = -0.75
 	inner := func(d *kernel.Expr) *kernel.Expr {
-		p := l.f32(ir.OpSub, l.f32(ir.OpMul, num32(a+2), d), num32(a+3))
-		return l.f32(ir.OpAdd, l.f32(ir.OpMul, l.f32(ir.OpMul, p, d), d), num32(1))
+		p := in(ir.OpSub, in(ir.OpMul, number(a+2), d), number(a+3))
+		return in(ir.OpAdd, in(ir.OpMul, in(ir.OpMul, p, d), d), number(1))
 	}
 	outer := func(d *kernel.Expr) *kernel.Expr {
-		p := l.f32(ir.OpSub, l.f32(ir.OpMul, num32(a), d), num32(5*a))
-		p = l.f32(ir.OpAdd, l.f32(ir.OpMul, p, d), num32(8*a))
-		return l.f32(ir.OpSub, l.f32(ir.OpMul, p, d), num32(4*a))
+		p := in(ir.OpSub, in(ir.OpMul, number(a), d), number(5*a))
+		p = in(ir.OpAdd, in(ir.OpMul, p, d), number(8*a))
+		return in(ir.OpSub, in(ir.OpMul, p, d), number(4*a))
 	}
-	u := l.f32(ir.OpSub, num32(1), t)
-	far := func(d *kernel.Expr) *kernel.Expr { return outer(l.f32(ir.OpAdd, d, num32(1))) }
+	u := in(ir.OpSub, number(1), t)
+	far := func(d *kernel.Expr) *kernel.Expr { return outer(in(ir.OpAdd, d, number(1))) }
 	weights = []*kernel.Expr{far(t), inner(t), inner(u), far(u)}
 	return l.i32(ir.OpSub, at, one), weights
 }

@@ -13,11 +13,11 @@ const (
 )
 
 // groupRows returns the number of rows per group for expert matmul n. It returns 0 if so few rows share a matrix that
-// multiplying each row separately is better. A group has room for 1.5 times the average number of rows per matrix: then
-// most matrices are read once, and groups have little padding.
+// multiplying each row separately is better, and in f64, which has no kernel for groups. A group has room for 1.5 times
+// the average number of rows per matrix: then most matrices are read once, and groups have little padding.
 func groupRows(n *ir.Node) int64 {
 	rows, experts := n.Arg(2).Shape().MaxElems(), n.Arg(1).Shape()[0].Add
-	if rows <= 2*experts || rows < minGroupRows || experts > maxGrouped {
+	if n.DType() == ir.F64 || rows <= 2*experts || rows < minGroupRows || experts > maxGrouped {
 		return 0
 	}
 	size := int64(minGroupRows)
@@ -27,8 +27,13 @@ func groupRows(n *ir.Node) int64 {
 	return size
 }
 
-// matmulID adds a table of groups to an expert matmul with many rows, or returns nil if groups are not worth it.
+// matmulID adds a table of groups to an expert matmul with many rows, or returns nil if groups are not worth it. In f64
+// it dequantizes the matrices instead.
 func (r *rewriter) matmulID(n *ir.Node, args []*ir.Node) *ir.Node {
+	if n.DType() == ir.F64 && args[1].DType().IsBlock() {
+		matrices := r.unary(ir.OpDequantize, args[1], attr("dtype", n.DType()))
+		return r.add(ir.OpMatMulID, []*ir.Node{args[0], matrices, args[2]}, n.Attrs()...)
+	}
 	rows := groupRows(n)
 	if len(args) > 3 || rows == 0 {
 		return nil

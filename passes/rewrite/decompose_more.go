@@ -89,7 +89,7 @@ func (r scatters) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 
 // matmul casts the operands of a matmul to the result's dtype if they have different dtypes, and dequantizes an operand
 // a in a block format. Fusion moves casts and dequantization into the matmul's loads. Operand b may stay in a block
-// format, which the matmul's kernel decodes itself.
+// format, which the matmul's kernel decodes itself, except in f64.
 //
 // If each batch of a has one row, and all batches multiply the same matrix, the batches become the rows of one matmul.
 func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
@@ -101,7 +101,8 @@ func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 		flat := r.reshape(a, ir.Shape{rows, a.Shape()[a.Rank()-1]})
 		return r.reshape(r.binary(ir.OpMatMul, flat, b, n.Attrs()...), n.Shape())
 	}
-	if !a.DType().IsBlock() && (b.DType().IsBlock() || a.DType() == b.DType()) {
+	decoded := n.DType() != ir.F64
+	if !a.DType().IsBlock() && (b.DType().IsBlock() && decoded || a.DType() == b.DType()) {
 		return nil
 	}
 	args = slices.Clone(args)
@@ -110,7 +111,7 @@ func (r *rewriter) matmul(n *ir.Node, args []*ir.Node) *ir.Node {
 		switch {
 		case !x.DType().IsBlock():
 			x = r.castTo(x, n.DType())
-		case i == 0:
+		case i == 0 || !decoded:
 			x = r.unary(ir.OpDequantize, x, attr("dtype", n.DType()))
 		}
 		args[i] = x

@@ -9,7 +9,7 @@ import (
 )
 
 // The kernels of op delta_rule in f64, without and with a correction. A kernel goes along time once, with the state in
-// registers. GLSL has no exponential of doubles, so the argument decay is the factor itself.
+// registers. The argument decay is the factor itself, because custom kernels have no exponential of doubles.
 var (
 	plainScan     = newScan("scan", "Linear attention with a state that decays (Dao and Gu 2024).")
 	correctedScan = newScan("delta_scan",
