@@ -55,7 +55,7 @@ func samples(t ir.DType, args, arg int) *ir.Data {
 	switch {
 	case !t.IsFloat():
 		n = len(hardInts)
-	case args > 2 || t == ir.F64: // their functions compute in f32
+	case args > 2:
 		n = moderate
 	}
 	total, repeat := count(n)

@@ -14,19 +14,20 @@ import (
 // measurements of 22 ops it is 4 to 22, and 9 for most.
 const charsPerUnit = 9
 
-// weights caches the results of Weigh, by op and kind of arithmetic.
+// weights caches the results of Weigh, by op and type of arithmetic.
 var weights sync.Map
 
 // weighed is the key of weights.
 type weighed struct {
-	op   ir.Op
-	kind ir.Kind
+	op  ir.Op
+	typ string
 }
 
 // Weigh estimates the size of an elementwise op of a dtype in optimized SPIR-V, in units of about 100 bytes. It counts
 // the op's GLSL and every function that it calls, because the optimizer inlines them.
 func Weigh(op ir.Op, t ir.DType) int {
-	key := weighed{op, t.Kind()}
+	typ := emit.Scalars[t].Compute
+	key := weighed{op, typ}
 	if w, ok := weights.Load(key); ok {
 		return w.(int)
 	}
@@ -41,24 +42,19 @@ func Weigh(op ir.Op, t ir.DType) int {
 	case t.Kind() == ir.KindBool && op.Info().GLSL.Bool != "":
 		form = op.Info().GLSL.Bool
 	}
-	w := 1 + textWeight(form, nil)/charsPerUnit
+	w := 1 + textWeight(form, typ, nil)/charsPerUnit
 	weights.Store(key, w)
 	return w
 }
 
 // textWeight returns the length of a GLSL source without blanks and comments. For each call of a library function it
-// adds the length of that function. inside has the functions that contain the source.
-func textWeight(text string, inside []string) int {
+// adds the length of that function for a type. inside has the functions that contain the source.
+func textWeight(text, typ string, inside []string) int {
 	called := 0
 	size := syntax.Weight(text, func(name string) {
-		if other, ok := emit.FloatReplacement[name]; ok {
-			name = other
-		}
-		for _, h := range lib.All {
-			if h.Name == name && !slices.Contains(inside, name) {
-				called += textWeight(h.Source, append(inside, name))
-				break
-			}
+		name = emit.Spelled(name, typ)
+		if h, _ := lib.Find(name, typ); h != nil && !slices.Contains(inside, name) {
+			called += textWeight(h.Source, typ, append(inside, name))
 		}
 	})
 	return size + called

@@ -21,7 +21,7 @@ func TestWeigh(t *testing.T) {
 			t.Errorf("%s weighs %v, and takes %v", op, have, want)
 		}
 	}
-	if double := Weigh(ir.OpSin, ir.F64); double < 1 {
-		t.Errorf("sin of doubles weighs %d", double)
+	if single, double := Weigh(ir.OpExp, ir.F32), Weigh(ir.OpExp, ir.F64); double < 10*single {
+		t.Errorf("exp of doubles weighs %d, and exp of floats %d", double, single)
 	}
 }

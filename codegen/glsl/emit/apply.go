@@ -151,14 +151,7 @@ func (e *Emitter) apply(v *kernel.Expr, target *scope) expr.Expr {
 		return expr.Of("0")
 	}
 	typ := e.arithmetic(v)
-	computed := typ // the type that the template computes in
-	if typ == "double" && !existsForDoubles(n) {
-		computed = "float" // GLSL has no such function for doubles
-	}
-	t := e.spellingOf(v, computed, e.applyArgs(v, target, typ, computed)).fill(n)
-	if computed != typ && e.ComputeType(v.DType) == "double" {
-		t = expr.Call("double", t)
-	}
+	t := e.spellingOf(v, typ, e.applyArgs(v, target, typ)).fill(n)
 	if neverOverflows[v.Op] {
 		return t
 	}
@@ -173,9 +166,9 @@ func (e *Emitter) spellingOf(v *kernel.Expr, typ string, args []expr.Expr) spell
 			return args[i]
 		}
 		if name == "inf" {
-			return e.FloatLit(math.Inf(1))
+			return e.Number(typ, math.Inf(1))
 		}
-		return e.FloatLit(v.Attrs.Float(name))
+		return e.Number(typ, v.Attrs.Float(name))
 	}, func(function string) string { return e.Function(function, typ) })
 	switch typ {
 	case Pair:
@@ -185,6 +178,9 @@ func (e *Emitter) spellingOf(v *kernel.Expr, typ string, args []expr.Expr) spell
 			return pairLit(n.V)
 		}
 	case "float", "double":
+		if typ == "double" {
+			s.literal = func(s string) expr.Expr { return expr.Of(s + "lf") } // all digits, and not those of a float
+		}
 		contracts := e.contracts(v)
 		s.operator = func(op string, args ...expr.Expr) expr.Expr {
 			if t, ok := e.withZero(typ, op, args); ok {
@@ -260,20 +256,31 @@ func (j *Job) contracts(v *kernel.Expr) bool {
 	})
 }
 
-// FloatReplacement maps built-in functions to library functions that replace them, because the built-in functions lose
-// NaN or may be inaccurate.
-var FloatReplacement = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
-	"log2": "log2_accurate", "inversesqrt": "inversesqrt_of_any"}
+// replacements maps built-in functions to library functions that replace them: for floats and doubles because the
+// built-in functions lose NaN or may be inaccurate, and for doubles alone because GLSL lacks them.
+var (
+	replacements = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
+		"log2": "log2_accurate", "inversesqrt": "inversesqrt_of_any"}
+	doubleReplacements = map[string]string{"exp": "exp_accurate", "exp2": "exp2_accurate"}
+)
+
+// Spelled returns the name of the function that a template of type typ calls as name.
+func Spelled(name, typ string) string {
+	switch {
+	case typ == "double" && doubleReplacements[name] != "":
+		return doubleReplacements[name]
+	case (typ == "float" || typ == "double") && replacements[name] != "":
+		return replacements[name]
+	case typ == Pair && pairBuiltins[name] != "":
+		return pairBuiltins[name]
+	}
+	return name
+}
 
 // Function returns the name of the function to call where a template of type typ calls function name. It adds the
 // function to the shader if it is in the library.
 func (r *Requirements) Function(name, typ string) string {
-	if other, ok := FloatReplacement[name]; ok && (typ == "float" || typ == "double") {
-		name = other
-	}
-	if builtin, ok := pairBuiltins[name]; ok && typ == Pair {
-		name = builtin
-	}
+	name = Spelled(name, typ)
 	if lib.Names[name] {
 		r.Helper(name, typ)
 	}
@@ -296,9 +303,8 @@ func (ts *Types) arithmetic(v *kernel.Expr) string {
 }
 
 // applyArgs returns the arguments of an op. Kernels freely combine f32 results with f64 and f16 operands, so it
-// converts each argument to typ, the type of the op's arithmetic, and then to the type computed, if GLSL lacks the op
-// for typ.
-func (e *Emitter) applyArgs(v *kernel.Expr, target *scope, typ, computed string) []expr.Expr {
+// converts each argument to typ, the type of the op's arithmetic.
+func (e *Emitter) applyArgs(v *kernel.Expr, target *scope, typ string) []expr.Expr {
 	args := make([]expr.Expr, len(v.Args))
 	times := e.argUses(v)
 	for i, a := range v.Args {
@@ -310,9 +316,6 @@ func (e *Emitter) applyArgs(v *kernel.Expr, target *scope, typ, computed string)
 			continue // the condition stays a bool
 		}
 		args[i] = e.Coerce(e.ComputeType(a.DType), typ, args[i])
-		if computed != typ {
-			args[i] = expr.Call(computed, args[i])
-		}
 	}
 	return args
 }
@@ -321,18 +324,3 @@ func (e *Emitter) applyArgs(v *kernel.Expr, target *scope, typ, computed string)
 // wrapping.
 var neverOverflows = map[ir.Op]bool{ir.OpMin: true, ir.OpMax: true, ir.OpRem: true, ir.OpMod: true, ir.OpAnd: true,
 	ir.OpOr: true, ir.OpXor: true, ir.OpWhere: true, ir.OpSign: true, ir.OpRelu: true}
-
-// doubleFunctions are the functions that GLSL or the library has for doubles.
-var doubleFunctions = WordSet(`abs sign sqrt inversesqrt floor ceil roundEven trunc min max clamp isnan isinf
-	nan_max nan_min mod_floor rem_trunc div_full`)
-
-// existsForDoubles reports whether a template calls only functions that exist for doubles.
-func existsForDoubles(template *syntax.Expr) bool {
-	ok := true
-	template.Walk(func(x *syntax.Expr) {
-		if x.Op == syntax.Call && !doubleFunctions[x.Text] {
-			ok = false
-		}
-	})
-	return ok
-}

@@ -115,13 +115,8 @@ func (ts *Types) Coerce(from, to string, v expr.Expr) expr.Expr {
 func (ts *Types) Literal(t ir.DType, f float64, n int64) expr.Expr {
 	ts.NeedType(ts.ComputeType(t))
 	switch ts.ComputeType(t) {
-	case "float":
-		return ts.FloatLit(f)
-	case "double":
-		if f-f != 0 { // infinite or NaN
-			return expr.Call("double", ts.FloatLit(f))
-		}
-		return expr.Float(f, 64, "lf")
+	case "float", "double":
+		return ts.Number(ts.ComputeType(t), f)
 	case "int64_t":
 		return expr.Int64(n)
 	case Pair:
@@ -135,6 +130,17 @@ func (ts *Types) Literal(t ir.DType, f float64, n int64) expr.Expr {
 		return expr.Of("false")
 	}
 	return expr.Int(n)
+}
+
+// Number returns a literal of a float type.
+func (ts *Types) Number(typ string, f float64) expr.Expr {
+	switch {
+	case typ != "double":
+		return ts.FloatLit(f)
+	case f-f != 0: // infinite or NaN
+		return expr.Call("double", ts.FloatLit(f))
+	}
+	return expr.Float(f, 64, "lf")
 }
 
 // FloatLit returns a float literal. Infinities and NaN are named constants of the library.
@@ -190,6 +196,9 @@ func (ts *Types) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 func (ts *Types) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	src, dst := ts.ComputeType(x.DType), ts.ComputeType(to)
 	switch {
+	case to == ir.F64 && x.DType.Float().Exponents: // a device may take 2^-127 for 0 in f32, but not in f64
+		ts.Helper("exponent_to_double", src)
+		return expr.Call("exponent_to_double", v)
 	case digitsOf(x) <= map[string]int{"float": 24, "double": 53}[dst]: // the first conversion is exact
 		return ts.round(to, ts.Coerce(src, dst, v))
 	case to == ir.F32 && src == "uint" && device.RoundsWordsTwice(ts.Caps):

@@ -274,13 +274,19 @@ float rem_trunc(float a, float b) {
 
 #pragma types double
 
-// a - b * trunc(a / b), with the sign of a. It is corrected if the quotient was rounded across an integer.
+// The exact remainder of a division that truncates, with the sign of a. It subtracts multiples of b by powers of two,
+// the largest first. No difference is rounded.
 double rem_trunc(double a, double b) {
-    if (isinf(b) && !isinf(a)) return a;
-    double r = fma(-trunc(a / b), b, a);
-    if (r != 0.0 && (r < 0.0) != (a < 0.0)) r += a < 0.0 ? -abs(b) : abs(b);
-    if (abs(r) >= abs(b)) r -= r < 0.0 ? -abs(b) : abs(b);
-    return r;
+    if (isnan(a) || isnan(b) || isinf(a) || b == 0.0) return double(NAN);
+    if (abs(a) < abs(b)) return a;
+    double r = abs(a), part = abs(b);
+    for (int n = 0; n < 2098 && part <= 0.5 * r; ++n) {
+        part += part;
+    }
+    for (; part >= abs(b); part *= 0.5) {
+        if (r >= part) r -= part;
+    }
+    return a < 0.0 ? -r : r;
 }
 
 #pragma types float double

@@ -109,6 +109,13 @@ double converted_double(const double x) {
     return doubled;
 }
 
+#pragma types float
+
+// A number of f8e8m0 as a double. A device may flush the least one, 2^-127, which is no normal float.
+double exponent_to_double(float x) {
+    return floatBitsToUint(x) == 0x400000u ? 5.877471754111438e-39lf : double(x);
+}
+
 #pragma types uint
 
 // Both halves and the scaled high half are exact, so only the sum is rounded. Some drivers convert the 31 low bits and

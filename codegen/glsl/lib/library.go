@@ -141,6 +141,6 @@ func guard(function string) *syntax.Definition {
 
 // All has the helpers in the order of definition: a function uses only earlier ones. Functions of floats treat NaN and
 // infinity as IEEE 754 does.
-var All = slices.Concat(read("arithmetic.glsl"), read("math.glsl"), read("random.glsl"), read("convert.glsl"),
-	storedLibrary, read("order.glsl"), read("bytes.glsl"), read("pairs.glsl"), read("quantize.glsl"), read("fit.glsl"),
-	read("grid.glsl"), quantizers())
+var All = slices.Concat(read("arithmetic.glsl"), read("math.glsl"), read("doubles.glsl"), read("random.glsl"),
+	read("convert.glsl"), storedLibrary, read("order.glsl"), read("bytes.glsl"), read("pairs.glsl"),
+	read("quantize.glsl"), read("fit.glsl"), read("grid.glsl"), quantizers())
