@@ -171,7 +171,7 @@ func (x *Expr) Callee() string {
 	return ""
 }
 
-// Walk calls visit for x and then for its parts.
+// Walk calls visit for x and then for all its parts, at every depth.
 func (x *Expr) Walk(visit func(*Expr)) {
 	if x == nil {
 		return
@@ -182,7 +182,7 @@ func (x *Expr) Walk(visit func(*Expr)) {
 	}
 }
 
-// Map returns x with change applied to its parts and then to x itself.
+// Map returns x with change applied to all its parts, innermost first, and then to x itself.
 func (x *Expr) Map(change func(*Expr) *Expr) *Expr {
 	if x == nil {
 		return nil
@@ -233,7 +233,7 @@ func renaming(names map[string]string) func(*Expr) *Expr {
 	}
 }
 
-// EachName calls visit for each word of a source, such as a type. It skips comments, and words after a dot.
+// EachName calls visit for each name in a source, such as those in a type. It skips comments, and words after a dot.
 func EachName(s string, visit func(string)) {
 	words(s, func(from, to int) { visit(s[from:to]) })
 }
@@ -264,6 +264,7 @@ func words(s string, visit func(from, to int)) {
 
 // renamed returns a source with names replaced.
 func renamed(s string, names map[string]string) string {
+	// The usual case: the source is one name.
 	if n, ok := names[s]; ok {
 		return n
 	}
@@ -275,12 +276,14 @@ func renamed(s string, names map[string]string) string {
 			at = to
 		}
 	})
+	// nothing was replaced
 	if at == 0 {
 		return s
 	}
 	return b.String() + s[at:]
 }
 
+// The bit 0x20 makes a letter lowercase.
 func isLetter(c byte) bool { return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

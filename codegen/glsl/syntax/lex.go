@@ -91,6 +91,7 @@ func (l *lexer) next() token {
 func numberLen(s string) int {
 	n := 0
 	hex := strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")
+	// A sign is part of a number after an exponent's e, such as in 1e-3. In a hexadecimal number, e is a digit.
 	for n < len(s) && (isWord(s[n]) || s[n] == '.' || !hex && (s[n] == '+' || s[n] == '-') && s[n-1]|0x20 == 'e') {
 		n++
 	}
@@ -135,10 +136,12 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 			b.WriteByte('%')
 			continue
 		}
+		// An explicit argument index, such as %[2]s.
 		if i+2 < len(format) && format[i] == '[' && format[i+2] == ']' {
 			next = int(format[i+1] - '1')
 			i += 3
 		}
+		// Skip flags and width. The verb is at i then.
 		for i < len(format) && strings.IndexByte("#0123456789.", format[i]) >= 0 {
 			i++
 		}
@@ -150,6 +153,7 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 			if a == nil {
 				return "", nil, fmt.Errorf("GLSL %q: argument %d is missing", format, next+1)
 			}
+			// A name is its own text.
 			if a.Op == Name {
 				b.WriteString(a.Text)
 				break
@@ -159,6 +163,7 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 		case string:
 			b.WriteString(a)
 		default:
+			// Print with the same flags, but without the argument index.
 			verb := format[begin : i+1]
 			if at := strings.IndexByte(verb, ']'); at >= 0 {
 				verb = "%" + verb[at+1:]

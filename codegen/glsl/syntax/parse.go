@@ -99,7 +99,8 @@ func Expression(src string) (*Expr, error) { return parse(src, nil, (*parser).ex
 // Statements parses statements.
 func Statements(src string) ([]Stmt, error) { return parse(src, nil, (*parser).all) }
 
-// FormatExpression is like Format, for one expression.
+// FormatExpression parses an expression that is written as a format of package fmt. Expressions among args become parts
+// of the tree.
 func FormatExpression(format string, args ...any) (*Expr, error) {
 	src, trees, err := expand(format, args)
 	x, wrong := parse(src, trees, (*parser).expr)
@@ -114,7 +115,7 @@ func Format(format string, args ...any) ([]Stmt, error) {
 	return list, cmp.Or(err, wrong)
 }
 
-// WithBody returns a loop or branch with the given body.
+// WithBody returns a copy of head, a loop or branch, with the given body. For other statements it returns a block.
 func WithBody(head Stmt, body []Stmt) Stmt {
 	switch s := head.(type) {
 	case *If:
@@ -140,6 +141,7 @@ func (p *parser) definition() *Definition {
 		p.expect("define")
 		d.Type = "#define"
 		d.Name = p.name()
+		// Parameters of a macro follow its name without a blank.
 		if p.at("(") && p.tok.lines == 0 && p.src[p.tok.from-1] != ' ' {
 			p.params(d, func() Param { return Param{Name: p.name()} })
 		}
@@ -151,6 +153,7 @@ func (p *parser) definition() *Definition {
 	}
 	d.Type += p.typeName()
 	d.Name = p.name()
+	// a constant
 	if d.Type[:min(6, len(d.Type))] == "const " {
 		d.Dims = p.dims()
 		p.expect("=")
@@ -219,6 +222,7 @@ var generic = []string{"coopmat", "tensorLayoutNV", "tensorViewNV"}
 // dims parses the extents of an array, such as [4][2].
 func (p *parser) dims() (list []*Expr) {
 	for p.take("[") {
+		// An extent that follows from the initializer is nil.
 		if p.take("]") {
 			list = append(list, nil)
 			continue
@@ -235,6 +239,7 @@ func (p *parser) all() []Stmt { return p.stmts("") }
 // stmts parses statements up to the token end, or up to the end of the source if end is "".
 func (p *parser) stmts(end string) (list []Stmt) {
 	for p.err == nil {
+		// One line end is before each statement; more are blank lines.
 		blanks := p.tok.lines - 1
 		switch {
 		case p.tok.kind == tokenEnd && end == "":
@@ -326,6 +331,7 @@ func (p *parser) simple() Stmt {
 		return &Assign{To: p.expr(), Op: op}
 	}
 	x := p.expr()
+	// =, += and so on, but not ==, <= and other comparisons
 	if t := p.tok; t.kind == tokenOperator && t.text[len(t.text)-1] == '=' && BinaryPrec(t.text) == 0 {
 		p.next()
 		return &Assign{x, t.text, p.expr()}
@@ -344,6 +350,7 @@ func (p *parser) declares() bool {
 	if slices.Contains(qualifiers, p.tok.text) {
 		return true
 	}
+	// Try to parse a type and a name, and go back.
 	before := *p
 	p.typeName()
 	found := p.err == nil && p.tok.kind == tokenName
@@ -397,6 +404,7 @@ func (p *parser) binary(least int) *Expr {
 		}
 		p.next()
 		broken := p.tok.lines > 0
+		// The second operand binds tighter, because operators of equal precedence group from the left.
 		left = &Expr{Op: Binary, Text: op, Break: broken, Args: []*Expr{left, p.binary(prec + 1)}}
 	}
 	return left
@@ -458,6 +466,7 @@ func (p *parser) args() (list []*Expr) {
 			p.expect(",")
 		}
 		broken := p.tok.lines > 0
+		// Copy the expression, since a tree that was inserted is shared.
 		x := *p.expr()
 		x.Break = x.Break || broken
 		list = append(list, &x)

@@ -112,6 +112,7 @@ func (p *printer) operation(x *Expr, prec int) {
 		} else {
 			p.text(" ")
 		}
+		// Operators of equal precedence group from the left.
 		p.expr(x.Args[1], prec+1)
 	case Ternary:
 		p.expr(x.Args[0], PrecOrOr)
@@ -142,6 +143,7 @@ func (p *printer) list(args []*Expr) {
 	for i, a := range args {
 		switch {
 		case i == 0:
+		// A Binary's Break concerns its second operand.
 		case a.Break && a.Op != Binary:
 			p.text(",")
 			p.broken()
@@ -315,6 +317,7 @@ func (d *Definition) Origins() [][]string {
 	origins := make([][]string, len(lines)-1) // the last line ends with a newline
 	line, end := 0, len(lines[0])
 	for _, t := range p.tags {
+		// Tags are in the order of their positions.
 		for t.at >= end {
 			line++
 			end += len(lines[line])
@@ -331,8 +334,10 @@ func (d *Definition) print() *printer {
 	p := &printer{}
 	p.text(d.Note)
 	p.text(d.Type + " " + d.Name)
+	// A macro has Params only if it has parentheses.
 	if d.Params != nil || d.IsFunction() {
 		p.text("(")
+		// the column after the parenthesis
 		column := p.b.Len() - len(d.Note)
 		for i, q := range d.Params {
 			switch {

@@ -31,8 +31,10 @@ func withoutUnused(list []Stmt) []Stmt {
 	mentioned := map[string]bool{}
 	mention := func(name string) { mentioned[name] = true }
 	kept := make([]Stmt, 0, len(list))
+	// From the end, so that mentioned has the names in later statements.
 	for i, s := range slices.Backward(list) {
 		if v, ok := singleVar(s); ok && v.Init != nil && !mentioned[v.Name] || isEmpty(s) {
+			// Its trailing comment, which follows it, goes too.
 			if n := len(kept); n > 0 {
 				if c, ok := kept[n-1].(*Comment); ok && c.Trailing {
 					kept = kept[:n-1]
@@ -56,6 +58,7 @@ func isEmpty(s Stmt) bool {
 	case *If:
 		return len(s.Then) == 0 && len(s.Else) == 0
 	case *For:
+		// A while loop's condition may have an effect.
 		return len(s.Body) == 0 && !s.While
 	}
 	return false
@@ -99,6 +102,7 @@ func withoutUnread(list []Stmt) []Stmt {
 		}
 		for _, x := range reads {
 			x.names(func(n string) {
+				// A variable that is read only to compute its own next value is unread.
 				if n != name {
 					delete(unread, n)
 				}
@@ -124,6 +128,7 @@ func without(list []Stmt, names map[string]bool) []Stmt {
 		switch t := s.(type) {
 		case *If:
 			c := *t
+			// Blocks may have become empty.
 			c.Then, c.Else = Prune(without(t.Then, names)), Prune(without(t.Else, names))
 			s = &c
 		case *For:

@@ -124,12 +124,12 @@ func Walk(list []Stmt, visit func(*Expr)) {
 	Visit(list, func(s Stmt) { exprs(s, func(x *Expr) { x.Walk(visit) }) })
 }
 
-// Names calls visit for every name that statements use, but not for the names that they declare.
+// Names calls visit for every name in statements, except where a declaration introduces it.
 func Names(list []Stmt, visit func(string)) {
 	Visit(list, func(s Stmt) { stmtNames(s, visit) })
 }
 
-// stmtNames is like Names, for one statement, without the blocks inside.
+// stmtNames calls visit for every name in s, except where a declaration introduces it. It leaves out the blocks inside.
 func stmtNames(s Stmt, visit func(string)) {
 	switch s := s.(type) {
 	case *Verbatim:
@@ -170,7 +170,7 @@ func rebuilt(list []Stmt, change func(*Expr) *Expr, rename func(string) string) 
 	return out
 }
 
-// rebuiltStmt is like rebuilt, for one statement.
+// rebuiltStmt returns one statement with the changes of rebuilt.
 func rebuiltStmt(s Stmt, change func(*Expr) *Expr, rename func(string) string) Stmt {
 	within := func(list []Stmt) []Stmt { return rebuilt(list, change, rename) }
 	switch s := s.(type) {
@@ -233,21 +233,22 @@ type Param struct {
 // IsFunction reports whether the definition is a function, not a macro or constant.
 func (d *Definition) IsFunction() bool { return d.Value == nil }
 
-// Signature is different for each definition of a shader. For a function it is the name and the parameter types,
-// because GLSL overloads functions by these. For others it is the name.
+// Signature returns a text that differs between all definitions of a shader. For a function it is the name and the
+// parameter types, because GLSL overloads functions by these. For others it is the name.
 func (d *Definition) Signature() string {
 	if !d.IsFunction() {
 		return d.Name
 	}
 	var types []string
 	for _, p := range d.Params {
+		// The last word is the type; others are qualifiers.
 		words := strings.Fields(p.Type)
 		types = append(types, words[len(words)-1]+dims(p.Dims))
 	}
 	return d.Name + "(" + strings.Join(types, ", ") + ")"
 }
 
-// Names calls visit for every name that a definition uses and does not declare.
+// Names calls visit for every name in a definition, except where it or its body declares the name.
 func (d *Definition) Names(visit func(string)) {
 	for _, p := range d.Params {
 		for _, x := range p.Dims {

@@ -31,6 +31,7 @@ func (r *run) attentionRow(keys int64, elements int) {
 	}
 	sum, undef := 0.0, false
 	for i, s := range scores {
+		// Scores count in powers of 2, not of e. The largest weight is 1, so that none overflows.
 		if s.f = math.Exp2(s.f - top); top == math.Inf(-1) {
 			s.f = 0 // no key counts
 		}
@@ -42,6 +43,7 @@ func (r *run) attentionRow(keys int64, elements int) {
 	if r.k.Attention.Factor != nil {
 		for i := range scores {
 			f := r.weightFactor(first + int64(i))
+			// A key with weight 0 does not count, even if its factor is infinite.
 			if scores[i].f != 0 {
 				scores[i] = number{f: float64(scores[i].f * f.f), undef: scores[i].undef || f.undef}
 			}
@@ -60,13 +62,14 @@ func (r *run) attentionRow(keys int64, elements int) {
 func (r *run) keysOf(keys int64) (first, end int64) {
 	ax := r.k.AttentionAxes()
 	splits := r.k.Parallel[ax.Split].Add
+	// Splits have equal numbers of keys, rounded up; the last ones may have fewer.
 	each := (keys + splits - 1) / max(splits, 1)
 	seen := r.index(r.k.Seen(kernel.Axis(ax.Query, r.k.Parallel[ax.Query])))
 	first = r.at[ax.Split] * each
 	return first, min(first+each, seen)
 }
 
-// moveAlong sets the coordinate along an axis, and marks all cached values as outdated.
+// moveAlong sets the coordinate along an axis, and marks all cached values of expressions as outdated.
 func (r *run) moveAlong(axis int, to int64) {
 	r.at[axis] = to
 	r.round++
@@ -97,6 +100,7 @@ func (r *run) dot(q, k *kernel.Expr, axis int, n int64) (sum number) {
 	for d := range n {
 		r.moveAlong(axis, d)
 		x, y := r.value(q), r.value(k)
+		// The conversion keeps Go from fusing the multiplication with the addition.
 		sum.f += float64(x.float(q.DType) * y.float(k.DType))
 		sum.undef = sum.undef || x.undef || y.undef
 	}
@@ -114,6 +118,7 @@ func (r *run) weightFactor(key int64) number {
 	sum.undef = sum.undef || less.undef
 	if a.Softcap != 0 {
 		tanh := math.Tanh(r.dot(a.Q, a.K, ax.Dot, a.Dot.Add).f * a.Scale)
+		// 1 - tanh^2 is the derivative of tanh, which softcap applies to scores.
 		sum.f = float64(sum.f * (1 - float64(tanh*tanh)))
 	}
 	return sum

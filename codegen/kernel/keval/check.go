@@ -13,6 +13,7 @@ import (
 func CheckHazards(p *kernel.Program, kernels []*kernel.Kernel) error {
 	first := 0
 	for i, st := range p.Steps {
+		// Steps before a barrier are done, and a loop's body begins with one.
 		if st.Barrier || p.Begins(i) {
 			first = i
 		}
@@ -75,6 +76,7 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) {
 			fail("e%d loads from binding %d of %d", e.ID, e.Bind, len(k.Bindings))
 		}
 		want := k.Bindings[e.Bind].DType
+		// A load from blocks decodes them.
 		if want.IsBlock() {
 			want = ir.F32
 		}
@@ -110,8 +112,10 @@ func checkExpr(k *kernel.Kernel, e *kernel.Expr) {
 func results(k *kernel.Kernel) int {
 	switch k.Family {
 	case kernel.FamilyAttention:
+		// the largest score, the sum of weights, and an element of the result
 		return 3
 	case kernel.FamilyRecurrence:
+		// an element of y and of the state
 		return 2
 	default:
 		return len(k.Phases) + len(k.MatMuls)
@@ -131,6 +135,7 @@ func checkFolds(k *kernel.Kernel) {
 		fail("a limit in a %s kernel", k.Family)
 	}
 	for i, p := range k.Phases {
+		// A phase may only use the results of earlier ones.
 		for j := i; j < len(k.Phases); j++ {
 			if p.Value.UsesAcc(k.PhaseAcc(j)) {
 				fail("phase %d (%s) uses the result of phase %d", i, p.Name, j)

@@ -140,9 +140,11 @@ func (r *run) prepare() {
 	folds := results(r.k)
 	r.accs, r.accT = make([]number, folds), make([]ir.DType, folds)
 	kernel.Walk(r.k.Roots(), func(e *kernel.Expr) {
+		// IDs may have gaps.
 		r.exprs = append(r.exprs, make([]expr, max(0, e.ID+1-len(r.exprs)))...)
 		n := len(e.Args)
 		r.exprs[e.ID] = expr{
+			// A scan's or sort's result also differs along the row.
 			inRow:  r.k.Family != kernel.FamilyMap && e.Uses(r.k.FoldAxis()) || perElement(r.k.Family) && e.UsesAnyAcc(),
 			floats: slices.ContainsFunc(e.Args, func(a *kernel.Expr) bool { return a.DType.IsFloat() }),
 			args:   make([]number, n), float: make([]float64, n), int: make([]int64, n),
@@ -221,6 +223,7 @@ func (r *run) matmul(i int) number {
 func (r *run) otherSum(e *kernel.Expr) number {
 	axis := len(r.k.Parallel) - 1
 	at, here := r.index(e.Index), r.at[axis]
+	// e.Index counts columns from the store's first one.
 	r.moveAlong(axis, at+r.firstCol)
 	defer r.moveAlong(axis, here)
 	return r.matmul(e.Acc)
@@ -235,6 +238,7 @@ func (r *run) scan(fold int64) {
 			return
 		}
 		v := r.value(p.Value)
+		// the fold before this element
 		r.accs[0] = f.result()
 		f.add(v, p.Value.DType, j)
 		if !p.Exclusive {
@@ -291,6 +295,7 @@ func (r *run) skipsColumn(s kernel.Store) bool {
 func (r *run) stored(s kernel.Store) (v number, at int64, ok bool) {
 	if axis := len(r.k.Parallel) - 1; !s.Cols.All() {
 		here := r.at[axis]
+		// The store's expressions count columns from its own first one.
 		r.moveAlong(axis, here-s.Cols.From)
 		r.firstCol = s.Cols.From
 		defer func() { r.firstCol = 0; r.moveAlong(axis, here) }()
@@ -307,6 +312,7 @@ func (r *run) value(e *kernel.Expr) number {
 	if known.inRow {
 		since = r.round
 	}
+	// Rounds count from 1, so 0 means not computed yet.
 	if known.when < since || known.when == 0 {
 		v := r.evaluate(e)
 		known.v, known.when = v, r.round
@@ -473,6 +479,7 @@ func (f *folder) beats(v number) bool {
 		sign = -1
 	}
 	if f.float {
+		// v.f != v.f holds for NaN only.
 		return sign*v.f > sign*f.best.f || v.f != v.f && f.best.f == f.best.f
 	}
 	if sign < 0 {

@@ -24,6 +24,7 @@ func (r *run) group(fold int64) {
 		}
 	})
 	for _, n := range counts[:number] {
+		// rounded up: a table row has elements of one number only
 		before += (n + g.Rows - 1) / g.Rows
 	}
 	groups := (int64(len(own)) + g.Rows - 1) / g.Rows
@@ -32,6 +33,7 @@ func (r *run) group(fold int64) {
 		end = g.Groups
 	}
 	for i := before; i < end; i++ {
+		// A row of the table begins g.Rows elements after the one before.
 		r.writeGroup(i, i < before+groups, own[min((i-before)*g.Rows, int64(len(own))):])
 	}
 }

@@ -109,6 +109,7 @@ func (l *level) run() {
 
 // isOff reports whether a gate has set a step's workgroup counts to zero, so that the step is skipped.
 func (m *Machine) isOff(step int) bool {
+	// A gate stores three words (a workgroup count) per gated step, or zeros for none.
 	at := slices.Index(m.gated, step)
 	for i, b := range m.prog.Buffers {
 		if at >= 0 && b.Kind == kernel.BufGated {
@@ -198,6 +199,7 @@ func (m *Machine) Run(in map[string]*ir.Data, symbols map[string]int64) (out map
 			fail("input %q: have %v, want %d elements of %s", p.Name, d, l.elems[p.Buffer], p.DType)
 		}
 		mem := m.mem[p.Buffer].bytes
+		// Elements beyond the input's run-time extents hold nothing.
 		for i := copy(mem, d.Bytes); i < len(mem); i++ {
 			mem[i] = poison
 		}
@@ -206,6 +208,7 @@ func (m *Machine) Run(in map[string]*ir.Data, symbols map[string]int64) (out map
 		trips, err := r.Trips.Eval(symbols)
 		bailout.Check(err)
 		for range trips {
+			// The steps before a trip must not mix with those in it.
 			l.run()
 			body()
 		}

@@ -74,6 +74,8 @@ func (r *run) load(bind int, x int64) number {
 	if !b.Read {
 		fail("load from binding %d (%s), which is not declared read", bind, b.Name)
 	}
+	// Beyond the run-time elements, but inside the memory, a load gives an undefined value. Blocks have their own
+	// checks.
 	if x < 0 || x >= r.elemsOf(b, buf) || b.DType.IsBlock() {
 		r.requireInside(b.DType, buf, x)
 		if b.DType.IsBlock() {
@@ -85,6 +87,7 @@ func (r *run) load(bind int, x int64) number {
 		r.claim(buf, x, false)
 	}
 	if per := int64(b.DType.BlockElems()); b.DType.IsPacked() {
+		// Several elements share a byte: shift this one to its low bits.
 		return decode(b.DType, []byte{r.bytesAt(buf, x, x/per, 1)[0] >> (x % per * int64(b.DType.Bits()))})
 	}
 	size := int64(b.DType.BlockBytes())
@@ -135,6 +138,7 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) {
 	encode(raw[:size], b.DType, v, t)
 	if per := int64(b.DType.BlockElems()); b.DType.IsPacked() {
 		mem, shift := r.m.mem[buf], x%per*int64(b.DType.Bits())
+		// the byte's other elements
 		other := mem.bytes[mem.base+x/per] &^ (byte(1<<b.DType.Bits()-1) << shift)
 		r.m.mem[buf].put(buf, x/per, []byte{other | raw[0]<<shift})
 		return
@@ -149,6 +153,7 @@ func (r *run) claim(buf int, x int64, write bool) {
 		r.touched[buf] = make([]touch, r.elems[buf])
 	}
 	at, point := &r.touched[buf][x], r.point+1
+	// Even the same point must not store an element twice.
 	if at.writer != 0 && (write || at.writer != point) {
 		fail("element %d of %s is stored by points %d and %d of one step (or read by one of them)", x, r.m.name(buf),
 			at.writer-1, r.point)

@@ -40,6 +40,7 @@ func (r *run) loadWritten(buf int, x int64) number {
 	t := r.m.prog.Buffers[buf].DType
 	size := int64(t.BlockBytes())
 	raw := r.bytesAt(buf, x, x/int64(t.BlockElems())*size, size)
+	// No block has more elements.
 	var d [256]float32
 	values := d[:t.BlockElems()]
 	r.decodeBlocks(values, buf, raw)

@@ -17,6 +17,7 @@ func (r *run) recurrence(dims []int, times int64) {
 			r.inFold = true
 			r.moveAlong(r.k.FoldAxis(), t)
 			r.accs[0] = r.nextState(state)
+			// Stores of y do not depend on the key.
 			r.moveAlong(r.k.KeyAxis(), 0)
 			r.stores(true)
 			r.inFold = false

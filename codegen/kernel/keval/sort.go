@@ -15,6 +15,7 @@ func (r *run) sort(fold int64) {
 	p := r.k.Phases[0]
 	var keys []number
 	var order []int64
+	// An undefined key makes the whole order undefined.
 	undef := false
 	r.eachElement(fold, func(j int64) {
 		v := r.value(p.Value)
@@ -40,6 +41,7 @@ func (r *run) sort(fold int64) {
 
 // nanLast compares numbers. NaN compares as larger than all other numbers.
 func nanLast(a, b float64) int {
+	// cmp.Compare orders NaN before all numbers.
 	if a != a || b != b {
 		return -cmp.Compare(a, b)
 	}
