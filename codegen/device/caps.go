@@ -179,6 +179,7 @@ func (v APIVersion) SPIRV() int {
 
 // String is "major.minor.patch".
 func (v APIVersion) String() string {
+	// Three more bits at the top are the variant of the API.
 	return fmt.Sprintf("%d.%d.%d", v>>22&0x7f, v>>12&0x3ff, v&0xfff)
 }
 
@@ -291,6 +292,7 @@ func (c Caps) Fingerprint() string {
 	c.Name, c.DriverName, c.DriverInfo, c.DriverVersion = "", "", "", 0
 	c.DeviceUUID, c.DriverUUID, c.PipelineCacheUUID = "", "", ""
 	c.DeviceMemory, c.HostPointerAlignment = 0, 0
+	// the patch level
 	c.API &^= 0xfff
 	c.Matrices = sortedShapes(c.Matrices)
 	if c.Matrix2 != nil {

@@ -38,6 +38,7 @@ func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.
 func machineOf(caps Caps, profile string) Machine {
 	similar := profileCaps()[profile]
 	estimate := similar.Machine
+	// A device of the class with half the cores has half the rates.
 	scale := float64(CoresOf(caps)) / float64(CoresOf(similar))
 	m := caps.Machine
 	m.CopyGBps = cmp.Or(m.CopyGBps, scale*estimate.CopyGBps)

@@ -20,9 +20,10 @@ var switches = map[string][]string{
 	"cooperativeMatrix": matrixFeatures,
 	"int_dot":           {"integerDotProduct"},
 	"subgroup":          slices.Collect(maps.Keys(subgroupFeatures)),
-	"subgroup_basic":    slices.Collect(maps.Keys(subgroupFeatures)),
-	"bfloat16":          {"bfloat16", "bfloat16Matrix"},
-	"float8":            {"float8", "float8Matrix"},
+	// Every other subgroup operation needs the basic ones.
+	"subgroup_basic": slices.Collect(maps.Keys(subgroupFeatures)),
+	"bfloat16":       {"bfloat16", "bfloat16Matrix"},
+	"float8":         {"float8", "float8Matrix"},
 }
 
 // versions has the names that turn off a Vulkan version and all later ones, with the version that remains. Features of

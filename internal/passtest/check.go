@@ -69,6 +69,7 @@ func (c *Checker) addReference(name string, g *ir.Graph) error {
 // not nil, in a random order that the barriers allow. AddKernels ignores kernels that it has already added with such an
 // order.
 func (c *Checker) AddKernels(name string, s *passes.State, order *rand.Rand) error {
+	// text identifies the kernels and the kind of order.
 	text := fmt.Sprintln(order != nil)
 	for _, k := range s.Kernels {
 		text += fmt.Sprintln(k, k.Bindings)
@@ -90,6 +91,7 @@ func (c *Checker) AddKernels(name string, s *passes.State, order *rand.Rand) err
 // values one after another, so that states advance.
 func (c *Checker) Compare(runs int) error {
 	symbols := c.values.Symbols(runs)
+	// At least three runs, so that a state has more than one update.
 	if len(c.g.Updates()) > 0 && len(symbols) < 3 {
 		symbols = slices.Repeat(symbols, 3)
 	}
@@ -114,6 +116,7 @@ func (c *Checker) Compare(runs int) error {
 
 // compareRun makes a run in one way and compares its outputs with want.
 func (c *Checker) compareRun(w way, in map[string]*ir.Data, symbols map[string]int64, want map[string]*ir.Data) error {
+	// Run may change the map.
 	have, err := w.run(in, maps.Clone(symbols))
 	if err != nil {
 		return err
@@ -174,6 +177,7 @@ func check(g *ir.Graph, seed uint64, runs, n int) (_ *passes.State, _ *Checker, 
 		return nil, nil, err
 	}
 	observe := func(e passes.Event) error {
+		// Some passes change only the kernels.
 		if e.State.Graph == e.Before || !e.Changed {
 			return nil
 		}
@@ -271,6 +275,7 @@ func StoreAll(k *kernel.Kernel) []kernel.StoredOperand {
 			seen[v] = true
 			s := kernel.StoredOperand{Operand: v}
 			if d := k.Parallel[len(k.Parallel)-2+i]; d.IsStatic() && d.Add > 0 {
+				// Any few elements will do.
 				s.Rows = int(d.Add + 3)
 			}
 			if k.Fold.IsStatic() && k.Fold.Add > 0 {
@@ -282,7 +287,7 @@ func StoreAll(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
-// StorePlain is like StoreAll, but without padding.
+// StorePlain proposes to store the same operands as StoreAll, but without padding.
 func StorePlain(k *kernel.Kernel) []kernel.StoredOperand {
 	list := StoreAll(k)
 	for i := range list {
@@ -291,8 +296,8 @@ func StorePlain(k *kernel.Kernel) []kernel.StoredOperand {
 	return list
 }
 
-// storeSide is like StoreAll, for one side of the matmuls: 0 for A, 1 for B. It does not pad the contraction axis,
-// because the operands of the other side are not padded there.
+// storeSide returns a function that proposes those operands of StoreAll that are on one side of the matmuls: 0 for A, 1
+// for B. It does not pad the contraction axis, because the operands of the other side are not padded there.
 func storeSide(side int) func(k *kernel.Kernel) []kernel.StoredOperand {
 	return func(k *kernel.Kernel) []kernel.StoredOperand {
 		var list []kernel.StoredOperand
@@ -311,6 +316,7 @@ func AllBytes(ir.DType, ir.Dim, ir.Dim) bool { return true }
 
 // SplitAny splits the contraction of every matmul that allows it.
 func SplitAny(k *kernel.Kernel) int {
+	// The most parts, up to 4, that divide the contraction axis.
 	for parts := int64(4); parts > 1 && k.Family == kernel.FamilyMatMul; parts-- {
 		if _, ok := k.Fold.Quo(parts); ok && k.Fold.Max() > 0 {
 			return int(parts)
@@ -347,6 +353,7 @@ func shuffle(g *ir.Graph, rng *rand.Rand) (*ir.Graph, error) {
 		waits[b.ID()]++
 	}
 	for _, op := range []ir.Op{ir.OpInput, ir.OpState} {
+		// Each input or state, after the first, must come after the one before it.
 		for i, n := range g.Leaves(op)[min(1, len(g.Leaves(op))):] {
 			before(g.Leaves(op)[i], n)
 		}

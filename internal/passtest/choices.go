@@ -55,6 +55,7 @@ func (c Choices) priceWork(w kernel.Work) kernel.Estimate {
 	if c.Form != "" && w.Form == c.Form {
 		return kernel.Estimate{}
 	}
+	// 500 bytes per nanosecond, 5 microseconds per launch
 	return kernel.Estimate{After: kernel.Rates{Bytes: 500, LaunchNs: 5000}.Time(w)}
 }
 
@@ -74,11 +75,13 @@ func (c Choices) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 	return s
 }
 
-// Price prefers rewrites that result in more kernels.
+// Price returns estimates in which a rewrite pays exactly if the choices accept it. Rewrites that result in more
+// kernels pay more.
 func (c Choices) Price(r kernel.Rewrite) (e kernel.Estimate) {
 	if r.Work != nil {
 		return c.priceWork(*r.Work)
 	}
+	// Sizes has already decided about these.
 	sized := slices.Contains([]string{"pack_operands", "peel_tails", "split_k"}, r.Rule)
 	if sized || c.Take != nil && c.Take(r) {
 		e.Before = float64(1 + len(r.After))

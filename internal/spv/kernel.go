@@ -66,6 +66,7 @@ func (m *declarations) checkAccess(want Kernel) error {
 			continue
 		}
 		n := int(m.bindings[v.id])
+		// A compiler may decorate the buffer itself or all members of its structure.
 		isReadOnly := m.nonWritable[v.id] || m.hasReadOnlyMembers(m.pointers[v.pointerType].pointee)
 		switch {
 		case n < want.Args && !isReadOnly:
@@ -81,7 +82,7 @@ func (m *declarations) checkAccess(want Kernel) error {
 	return nil
 }
 
-// hasReadOnlyMembers reports whether all members of a structure are decorated NonWritable, and there is one.
+// hasReadOnlyMembers reports whether a structure has members, and all of them are decorated NonWritable.
 func (m *declarations) hasReadOnlyMembers(structure uint32) bool {
 	for i := range m.structs[structure] {
 		if !m.nonWritableMembers[member{structure, uint32(i)}] {
@@ -105,12 +106,14 @@ func bytesText(n uint64) string {
 // measure records the size of the type that an instruction declares, in bytes. It leaves out types of unknown or huge
 // size. SPIR-V declares a type after its component types.
 func (m *declarations) measure(op uint32, a []uint32) {
+	// times returns element*n, or maxBytes if that is unknown or huge.
 	times := func(element, n uint64) uint64 {
 		if element == maxBytes || n > 1<<32 || element > 1<<32 {
 			return maxBytes
 		}
 		return min(element*n, maxBytes-1)
 	}
+	// size returns the size of a type, or maxBytes if it is unknown.
 	size := func(id uint32) uint64 {
 		if n, ok := m.bytes[id]; ok {
 			return n
@@ -131,8 +134,9 @@ func (m *declarations) measure(op uint32, a []uint32) {
 	case opTypeStruct:
 		sum := uint64(0)
 		for _, member := range a[1:] {
-			sum += size(member)
-			if sum > 1<<40 {
+			n := size(member)
+			sum += n
+			if n > 1<<40 || sum > 1<<40 { // n may be maxBytes, with which the sum wraps around
 				return
 			}
 		}
@@ -168,13 +172,16 @@ func Specialize(module []byte, values []any) ([]byte, error) {
 	var fault error
 	Instructions(module, func(op uint32, a []uint32) {
 		switch op {
+		// a has the type's id and its width.
 		case opTypeInt, opTypeFloat:
 			kinds[a[0]] = [2]uint32{op, a[1]}
 		case opDecorate:
+			// Leave the decoration out: the constant is an ordinary one now.
 			if a[1] == decorationSpec {
 				return
 			}
 		case opSpecConstantTrue, opSpecConstantFalse, opSpecConstant:
+			// a has the type, the constant's id and its default value.
 			if n, ok := m.specs[a[1]]; ok && int64(n) < int64(len(values)) {
 				var value []uint32
 				if op, value, err = constant(op, kinds[a[0]], values[n]); err != nil && fault == nil {
@@ -185,6 +192,7 @@ func Specialize(module []byte, values []any) ([]byte, error) {
 				fault = fmt.Errorf("specialization constant %d: there are %d values", n, len(values))
 			}
 		}
+		// The first word of an instruction has its length, counting itself, and its opcode.
 		out = binary.LittleEndian.AppendUint32(out, uint32(len(a)+1)<<16|op)
 		for _, w := range a {
 			out = binary.LittleEndian.AppendUint32(out, w)

@@ -47,6 +47,7 @@ func TestCheckKernel(t *testing.T) {
 		{"much shared", 18, []uint32{43, 9, 43, 5}, "20 bytes of workgroup memory, declared are 16"},
 		{"endless shared", 18, []uint32{43, 9, 43, 1<<32 - 1}, "workgroup memory"},
 		{"shared of a specialization constant", 19, []uint32{28, 50, 8, 42}, "an unknown number of bytes"},
+		{"shared structure with a member of unknown size", 19, []uint32{30, 50, 8, 99}, "an unknown number of bytes"},
 		{"addresses", 0, []uint32{17, 5347}, "capability"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -56,6 +56,7 @@ func Check(module []byte) error {
 	if m := word(0); m != magicWord {
 		return fmt.Errorf("not SPIR-V: magic number %#08x, want %#08x", m, uint32(magicWord))
 	}
+	// The version word is 0x0001XX00 for version 1.XX.
 	if v := word(1); v>>16 != 1 || v&0xff != 0 {
 		return fmt.Errorf("not SPIR-V 1.x: version word %#08x", v)
 	}
@@ -68,6 +69,7 @@ func Check(module []byte) error {
 	entry, last := false, uint32(0)
 	n := len(module) / 4
 	for i := headerWords; i < n; {
+		// The first word of an instruction has its length, counting itself, and its opcode.
 		size := int(word(i) >> 16)
 		if size == 0 || i+size > n {
 			return fmt.Errorf("damaged SPIR-V: instruction at word %d has %d words, %d are left", i, size, n-i)
@@ -286,6 +288,7 @@ func read(module []byte) (*declarations, error) {
 					text(a[2:]), a[0])
 			}
 		case opExecutionMode:
+			// the mode and three extents
 			if a[1] == modeLocalSize && len(a) == 5 {
 				m.sizes = append(m.sizes, [3]uint32(a[2:]))
 			}
@@ -323,7 +326,7 @@ var minOperands = map[uint32]int{
 	opSpecConstantTrue: 2, opSpecConstantFalse: 2, opSpecConstant: 3,
 }
 
-// decorate records a decoration that the checks need. a is the target id, the decoration and its operands.
+// decorate records a decoration that the checks need. a has the target's id, the decoration and its operands.
 func (m *declarations) decorate(a []uint32) {
 	if a[1] == decorationNonWritable {
 		m.nonWritable[a[0]] = true
@@ -338,6 +341,7 @@ func (m *declarations) decorate(a []uint32) {
 		m.sets[a[0]] = a[2]
 	case a[1] == decorationSpec:
 		m.specs[a[0]] = a[2]
+	// A constant with this decoration overrides the execution mode.
 	case a[1] == decorationBuiltIn && a[2] == builtInWorkgroup:
 		m.sizeIDs = append(m.sizeIDs, []uint32{a[0]})
 	}
@@ -406,6 +410,7 @@ func text(words []uint32) string {
 	for _, w := range words {
 		b = binary.LittleEndian.AppendUint32(b, w)
 	}
+	// A zero byte ends the string.
 	if i := slices.Index(b, 0); i >= 0 {
 		b = b[:i]
 	}

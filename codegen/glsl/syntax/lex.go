@@ -115,8 +115,8 @@ func Weight(src string, call func(name string)) int {
 	return size
 }
 
-// expand returns a format with its arguments inserted. Trees become treeMarks and are returned in trees; other values
-// are printed as fmt does.
+// expand returns a format with its arguments inserted, as fmt.Sprintf does. Instead of a tree it inserts treeMark, and
+// returns the tree in trees, in the order of the marks.
 func expand(format string, args []any) (src string, trees []*Expr, err error) {
 	if strings.IndexByte(format, '%') < 0 {
 		return format, nil, nil
