@@ -124,6 +124,7 @@ func checkTable(table []Pass, constraints []constraint) error {
 		if p.Why == "" {
 			return fmt.Errorf("%s does not say why", p.Name)
 		}
+		// Places count from 1, so 0 means that the pass is not there.
 		if place[p.Name] > 0 {
 			return fmt.Errorf("%s is there twice", p.Name)
 		}
@@ -158,7 +159,7 @@ func priced(f func(*ir.Graph, kernel.Pricer) (*ir.Graph, error)) func(*State) er
 	}
 }
 
-// rewrites is like priced, for a function that needs no pricer.
+// rewrites returns the Run function of a pass that rewrites the graph by f, which needs no pricer.
 func rewrites(f func(*ir.Graph) (*ir.Graph, error)) func(*State) error {
 	return priced(func(g *ir.Graph, _ kernel.Pricer) (*ir.Graph, error) { return f(g) })
 }
@@ -246,6 +247,7 @@ func run(s *State, opt Options) (*State, error) {
 		opt.Context = context.Background()
 	}
 	s.opt = opt
+	// the state as text before the pass, to see whether the pass changes it
 	text := ""
 	if opt.Observe != nil {
 		text = s.Text()

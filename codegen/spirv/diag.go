@@ -32,6 +32,7 @@ func (e *CompileError) Error() string {
 	if e.Source != "" {
 		fmt.Fprintf(&b, "\n\t%d | %s", e.Line, strings.TrimSpace(e.Source))
 	}
+	// Log has one line per error, so it has as many line ends as there are further errors.
 	if more := strings.Count(e.Log, "\n"); more > 0 {
 		fmt.Fprintf(&b, "\n\tand %d more", more)
 	}

@@ -98,11 +98,13 @@ func newToolCommand(ctx context.Context, stop context.CancelCauseFunc, tool Tool
 		}}
 	}
 	stdout, stderr = limited(maxMessages, " of messages"), limited(maxMessages, " of messages")
+	// A module may be larger than messages.
 	if c.module {
 		stdout = limited(maxOutput, tooLarge)
 	}
 	cmd = exec.CommandContext(ctx, tool.Path, c.args...)
 	cmd.Dir = cmp.Or(c.dir, filepath.Dir(tool.Path))
+	// messages in English
 	cmd.Env = append(append([]string{hugePages}, os.Environ()...), "LC_ALL=C")
 	if c.stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.stdin)

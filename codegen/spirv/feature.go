@@ -87,6 +87,7 @@ func (t *Toolchain) Features(ctx context.Context) (map[Feature]bool, error) {
 			return nil, err
 		}
 		t.features.result = make(map[Feature]bool, len(featureProbes))
+		// An entry for every feature, also for those not found.
 		for _, p := range featureProbes {
 			t.features.result[Feature(p.Name)] = found[Feature(p.Name)]
 		}

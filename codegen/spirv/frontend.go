@@ -24,6 +24,7 @@ const (
 // target environment, because that is an option of the process.
 func (c *compilation) batches(units []*unit) [][]*unit {
 	byEnv := map[string][]*unit{}
+	// the environments in order, since maps have none
 	var envs []string
 	for _, u := range units {
 		if byEnv[u.shader.TargetEnv] == nil {

@@ -98,6 +98,7 @@ func openProbeStore(cacheDir string) *probeStore {
 	}
 	s, disk := newProbeStore(), probeCache(cacheDir)
 	s.disk = &disk
+	// A missing or damaged file counts as empty.
 	if b, ok := disk.Get(probeKey); ok {
 		if stored := (probeFile{}); json.Unmarshal(b, &stored) == nil {
 			maps.Copy(s.data.Versions, stored.Versions)

@@ -133,6 +133,7 @@ func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 		return nil, err
 	}
 	for _, s := range toolSpecs {
+		// A tool that was not found is called by its usual name in messages.
 		if tool := s.tool(t); tool.Name == "" {
 			tool.Name = s.programs[0]
 		}
@@ -335,8 +336,8 @@ func inDir(dir string) func(string) (string, error) {
 	}
 }
 
-// onPath is like exec.LookPath, but ignores relative and empty entries of $PATH. exec.LookPath fails if a relative
-// entry has the program, even if a later, absolute entry has it too.
+// onPath searches $PATH for a program and returns its path. It ignores relative and empty entries, with which
+// exec.LookPath would fail even if a later, absolute entry has the program.
 func onPath(name string) (string, error) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		if path, err := inDir(dir)(name); err == nil {

@@ -54,6 +54,7 @@ func removeAbandoned(temp string) {
 		if !strings.HasPrefix(e.Name(), workDirPrefix) || !ownDir(path) {
 			continue
 		}
+		// A running process would hold the lock.
 		if lock, held, err := lockDir(path); err == nil && held {
 			removeLocked(path, lock)
 		}

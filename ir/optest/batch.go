@@ -64,6 +64,7 @@ func (x *batch) execute(ctx context.Context, backend Backend) (out outputs, err 
 	if err != nil {
 		return nil, err
 	}
+	// An error of Close counts only if there is no other.
 	defer func() {
 		if closing := exe.Close(); err == nil {
 			err = closing
@@ -95,6 +96,7 @@ func (x *batch) reference(ctx context.Context) (want, flushed outputs, err error
 	if err != nil {
 		return nil, nil, err
 	}
+	// An exact case has no tolerance, so its results may differ by flushing too.
 	hasExact := slices.ContainsFunc(x.cases, func(c Case) bool { return c.Exact })
 	if !inputsChanged && !weightsChanged && !hasExact {
 		return want, nil, nil
@@ -181,6 +183,7 @@ func (x *batch) compare(i int, have, want, flushed outputs, tol ir.Tolerance) Re
 		if err := got.Check(); err != nil {
 			return x.result(i, Fail, fmt.Sprintf("the result is malformed: %v", err))
 		}
+		// Elements may be smaller than bytes. Unused bits of the last byte must be 0.
 		tidy := &ir.Data{DType: got.DType, Dims: got.Dims, Bytes: slices.Clone(got.Bytes)}
 		tidy.ClearUnused()
 		if !slices.Equal(tidy.Bytes, got.Bytes) {

@@ -14,19 +14,24 @@ import (
 func blockEdges(most float64) []float64 {
 	const width = 256
 	rows := []func(i int) float64{
+		// zeros
 		func(int) float64 { return 0 },
 		func(int) float64 { return math.Copysign(0, -1) },
 		func(i int) float64 { return math.Copysign(0, float64(i%2)-0.5) },
+		// constants
 		func(int) float64 { return 3.25 },
 		func(int) float64 { return -7 },
+		// largest magnitude negative, positive, of either sign, and ties
 		func(i int) float64 { return float64(i) - 31 },
 		func(i int) float64 { return 31 - float64(i) },
 		func(i int) float64 { return float64(1-2*(i%2)) * 5 },
 		func(i int) float64 { return float64(i-16) / 2 },
+		// scales that are denormal as f16, then as f32
 		func(i int) float64 { return (float64(i) - 15.5) * 0x1p-20 },
 		func(i int) float64 { return (float64(i) - 11.3) * 0x1p-25 },
 		func(i int) float64 { return (float64(i) - 11.3) * 0x1p-60 },
 		func(i int) float64 { return math.Copysign(0x1p-124*(1+float64(i)/8), float64(i%3)-1) },
+		// large numbers, an offset, and a wide range
 		func(i int) float64 { return (float64(i) - 11.3) * 3e3 },
 		func(i int) float64 { return 1000 + float64(i)/64 },
 		func(i int) float64 { return math.Pow(-1.7, float64(i%17)) },
@@ -34,6 +39,7 @@ func blockEdges(most float64) []float64 {
 	var list []float64
 	for _, f := range rows {
 		for i := range width {
+			// The factor gives each group of 32 its own scale.
 			v := f(i%32) * float64(1+i/32)
 			list = append(list, math.Copysign(min(math.Abs(v), most), v))
 		}

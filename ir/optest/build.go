@@ -70,9 +70,11 @@ func (b *builder) leaf(op ir.Op, t ir.DType, dims []int, v values, bound int) *i
 	name := fmt.Sprintf("%s.%d", b.prefix, b.leaves)
 	b.leaves++
 	n := b.op(op, nil, attr("name", name), attr("dtype", t), attr("shape", ir.ShapeOf(dims...)))
+	// States begin with zeros.
 	if n == nil || b.typesOnly || op == ir.OpState {
 		return n
 	}
+	// The first float argument that has elements gets the values in b.first, and others do not.
 	if b.first != small && t.IsFloat() && ir.ShapeOf(dims...).MaxElems() > 0 {
 		v, b.first = b.first, small
 	}
@@ -105,7 +107,7 @@ func (b *builder) input(t ir.DType, dims []int, v values) *ir.Node {
 	return b.leaf(ir.OpInput, t, dims, v, 0)
 }
 
-// given adds an input with the values in list.
+// given adds an input of the given extents with the values in list.
 func (b *builder) given(t ir.DType, list []float64, dims ...int) *ir.Node {
 	n := b.leaf(ir.OpInput, t, dims, small, 0)
 	if n != nil && !b.typesOnly {
@@ -125,8 +127,10 @@ func (b *builder) arg(t ir.DType, dims []int, l layout, v values) *ir.Node {
 	case transposed:
 		return b.transpose(b.input(t, reversed(dims), v))
 	case sliced:
+		// one element before the slice and two after it
 		return b.slice(b.input(t, affine(dims, 1, 3), v), dims, 1, 1)
 	case stepped:
+		// every second element, from the second one on
 		return b.slice(b.input(t, affine(dims, 2, 1), v), dims, 1, 2)
 	case flipped:
 		return b.flip(b.input(t, dims, v))

@@ -99,6 +99,7 @@ func (t template) cases() []Case {
 			continue
 		}
 		name := fmt.Sprintf("%s/%s/%s", t.op, dt, t.name)
+		// Only the first dtype is a smoke test.
 		list = append(list, Case{t.op, dt, name, t.smoke && len(list) == 0, t.exact, t.build})
 		if !t.broad {
 			break

@@ -149,12 +149,14 @@ func (s *suite) steppedQuotients() {
 	steps := []ir.Op{ir.OpFloor, ir.OpCeil, ir.OpRound, ir.OpTrunc}
 	c := s.chained(ir.OpDiv, "chains/steps of quotients", func(b *builder, t ir.DType) (parts []*ir.Node) {
 		var xs, ys, inverse []float64
+		// steps of quantization, and other divisors
 		for _, y := range []float64{5.0 / 255, 0.1, 0.3, 1.0 / 127, 3, 7, 1000.0 / 3} {
 			y = ir.RoundTo(y, t)
 			for n := range 48 {
 				x := ir.RoundTo((float64(n)/2-12)*y, t)
 				last := math.Ldexp(x, -t.Float().Mantissa)
 				for _, near := range []float64{x - last, x, x + last} {
+					// The reciprocals of these are integers and halves.
 					xs, ys, inverse = append(xs, near), append(ys, y), append(inverse, 2/float64(len(xs)+1))
 				}
 			}
@@ -166,6 +168,7 @@ func (s *suite) steppedQuotients() {
 				parts = append(parts, b.apply(op, q, nil))
 			}
 			whole := b.view(ir.OpCast, q, attr("dtype", ir.I32))
+			// true if the quotient is rounded up
 			less := b.apply(ir.OpLt, q, b.apply(ir.OpRound, q, nil))
 			parts = append(parts, b.view(ir.OpCast, whole, attr("dtype", t)), b.view(ir.OpCast, less, attr("dtype", t)),
 				b.apply(ir.OpMod, q, b.number(t, 1)))
@@ -250,7 +253,8 @@ func pairedValues(t ir.DType) []float64 {
 		smallestNormal(t), -smallestNormal(t) / 4, t.Float().Largest, -t.Float().Largest, math.Inf(1), math.Inf(-1), math.NaN()}
 }
 
-// moderate is like paired, but with smaller values, for ops with fast-growing results.
+// moderate returns two inputs. Together they hold every pair of special and small values, for ops with fast-growing
+// results.
 func (b *builder) moderate(t ir.DType) (x, y *ir.Node) {
 	return b.pairsOf(t, []float64{0, math.Copysign(0, -1), 1, -1, 0.5, 2, -2.5, 0.3, -0.7, 0x1p-20, math.Inf(1),
 		math.Inf(-1), math.NaN()})
@@ -283,6 +287,7 @@ func (s *suite) powers() {
 	s.chained(ir.OpPow, "by constants", func(b *builder, t ir.DType) (parts []*ir.Node) {
 		x := b.input(t, []int{1, extremeCount(t)}, extreme)
 		for _, e := range exponents {
+			// The reference of integers has no fractional exponents, and negative ones only for signed dtypes.
 			if t.IsFloat() || e == math.Trunc(e) && (e >= 0 || t.Kind() == ir.KindInt) {
 				parts = append(parts, b.op(ir.OpPow, []*ir.Node{x, b.number(t, e)}))
 			}

@@ -55,6 +55,7 @@ func (b *builder) branches(t ir.DType, taken bool) *ir.Node {
 			b.err = in.err
 			return nil
 		}
+		// The flip moves elements, so the if cannot be replaced by its arguments.
 		first := in.view(ir.OpFlip, values[i], attr("axes", []int64{0}))
 		if b.err = in.err; b.err == nil {
 			b.err = in.g.Output("first", first)
@@ -72,7 +73,9 @@ func (b *builder) branches(t ir.DType, taken bool) *ir.Node {
 func (b *builder) loop(t ir.DType, trips int, while bool) *ir.Node {
 	x, y := b.leaf(ir.OpInput, t, []int{5}, small, 0), b.leaf(ir.OpInput, t, []int{5}, small, 0)
 	first := []*ir.Node{x, b.constant(ir.I32, 0), b.constant(ir.Bool, 1)}
+	// indices of the carried values: the vector, the trip's number, and the condition
 	vector, number, goes := 0, 1, 2
+	// A loop with a condition carries it first.
 	if while {
 		first[0], first[2] = first[2], first[0]
 		vector, goes = goes, vector
@@ -84,8 +87,10 @@ func (b *builder) loop(t ir.DType, trips int, while bool) *ir.Node {
 	from := in.op(ir.OpInput, nil, attr("name", "from"), attr("dtype", t), attr("shape", ir.ShapeOf(5)))
 	at := in.op(ir.OpIota, nil, attr("dtype", ir.I32), attr("shape", ir.ShapeOf(5)), attr("axis", 0))
 	values := make([]*ir.Node, 3)
+	// Copy the element whose coordinate is the trip's number.
 	values[vector] = in.op(ir.OpWhere, []*ir.Node{in.op(ir.OpEq, []*ir.Node{at, states[number]}), from, states[vector]})
 	values[number] = in.op(ir.OpAdd, []*ir.Node{states[number], in.constant(ir.I32, 1)})
+	// The condition ends the loop after four trips.
 	values[goes] = in.op(ir.OpLt, []*ir.Node{values[number], in.constant(ir.I32, 4)})
 	for i, value := range values {
 		if in.err == nil {

@@ -11,6 +11,7 @@ func (s *suite) experts() {
 	for _, m := range []struct{ tokens, used, row, experts, n, k int }{
 		{1, 1, 1, 1, 1, 1}, {1, 2, 1, 4, 17, 8}, {5, 2, 2, 3, 7, 11}, {3, 1, 1, 2, 64, 5},
 		{67, 2, 1, 4, 13, 19}, {67, 2, 2, 4, 32, 32}, {131, 3, 1, 5, 67, 36}, {40, 2, 1, 1, 8, 16},
+		// no tokens, and no columns
 		{0, 2, 1, 4, 3, 5}, {3, 2, 1, 4, 5, 0},
 	} {
 		for _, l := range []layout{plain, viewed} {

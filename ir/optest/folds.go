@@ -112,6 +112,7 @@ func (s *suite) reduction(op ir.Op) {
 	s.unary(op, "axes 0 2", []int{5, 7, 11}, plain, v, withAxes(false, 0, 2)...)
 	s.unary(op, "axes 1 3", []int{3, 5, 7, 11}, plain, v, withAxes(true, 1, 3)...)
 	s.unary(op, "axis 1", []int{3, 0}, plain, v, withAxes(false, 1)...)
+	// every layout except plain
 	for l := transposed; l < layouts; l++ {
 		s.unary(op, "axis 1", []int{13, 17}, l, v, withAxes(false, 1)...)
 	}
@@ -119,6 +120,7 @@ func (s *suite) reduction(op ir.Op) {
 	s.unary(op, "axis 0", []int{5, 37}, viewed, v, withAxes(true, 0)...).allDTypes()
 	s.unary(op, "axis 1", []int{11, 17}, plain, sparse, withAxes(false, 1)...).allDTypes().inSmokeTest()
 	s.unary(op, "axis 1", []int{31, 1}, plain, sparse, withAxes(false, 1)...).allDTypes()
+	// Integer dtypes have no infinities; take their largest and smallest numbers.
 	limits := s.unary(op, "axis 1", []int{5, 11}, plain, full, withAxes(false, 1)...).allDTypes().optional()
 	limits.types = integers
 	if op.Info().Tol == (ir.Tolerance{}) {
@@ -176,6 +178,7 @@ func valuesOf(op ir.Op) values {
 // longOrders adds sorts of rows too long for one workgroup: rows with many equal elements, infinities or NaN, and rows
 // in orders that are hard for sorting algorithms.
 func (s *suite) longOrders(op ir.Op) {
+	// more than one workgroup sorts, and not a multiple of a power of two
 	const n = 9001
 	patterns := []struct {
 		name string

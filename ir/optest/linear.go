@@ -72,6 +72,7 @@ func (s *suite) factors() {
 func (s *suite) transforms() {
 	for _, dims := range [][]int{{1}, {2}, {3, 8}, {2, 3, 30}, {0, 5}, {2, 127}, {130}, {2, 1024}, {3, 343}, {262},
 		{2, 397}} {
+		// The last axis has real and imaginary parts.
 		pairs := append(append([]int{}, dims...), 2)
 		n := dims[len(dims)-1]
 		for _, inverse := range []bool{false, true} {

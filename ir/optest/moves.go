@@ -13,6 +13,7 @@ func (s *suite) views() {
 		perm, shifts, axes := make([]int64, len(dims)), make([]int64, len(dims)), make([]int64, len(dims))
 		for i, d := range dims {
 			n *= d
+			// a rotation of the axes, and shifts of either sign
 			perm[i], shifts[i], axes[i] = int64((i+1)%len(dims)), int64(3-2*i), int64(i)
 		}
 		s.viewCase(ir.OpReshape, dims, attr("shape", ir.ShapeOf(1, n)))

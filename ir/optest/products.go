@@ -286,6 +286,7 @@ func (s *suite) maskedRows() {
 		s.add(ir.OpAttention, tt.name, func(b *builder, t ir.DType) *ir.Node {
 			mask := make([]float64, tt.queries*tt.keys)
 			for i := range mask {
+				// the first query's keys and every fourth one
 				if i < tt.keys || i%4 == 0 {
 					mask[i] = tt.hidden
 				}
