@@ -311,7 +311,7 @@ func (t DType) encodeSmall(v float64) byte {
 	return sign | code
 }
 
-// encodeExponent is encodeSmall for formats of exponents.
+// encodeExponent returns the byte of a format that has only exponents, with the power of two nearest to v.
 func (f FloatFormat) encodeExponent(v float64) byte {
 	switch {
 	case math.IsNaN(v):

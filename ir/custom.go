@@ -147,7 +147,7 @@ func RegisterCustom(c CustomOp) (Op, error) {
 	return info.Op, nil
 }
 
-// MustRegisterCustom is RegisterCustom for package variables: it panics on an error.
+// MustRegisterCustom registers an op as RegisterCustom does, but panics on an error. It is for package variables.
 func MustRegisterCustom(c CustomOp) Op {
 	op, err := RegisterCustom(c)
 	if err != nil {

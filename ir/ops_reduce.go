@@ -89,7 +89,7 @@ func init() {
 	)
 }
 
-// inferVariance is inferReduce for floats, with a check of attribute correction.
+// inferVariance infers the type of a variance of floats, as inferReduce does. It also checks attribute correction.
 func inferVariance(c *Call) (Type, error) {
 	if k := c.Attrs.Int("correction"); k < 0 || k > maxElems {
 		return Type{}, fmt.Errorf("correction %d is outside 0..%d", k, int64(maxElems))
@@ -97,7 +97,7 @@ func inferVariance(c *Call) (Type, error) {
 	return inferReduce([]Kind{KindFloat})(c)
 }
 
-// inferNormP is inferReduce for floats, with a check of attribute p.
+// inferNormP infers the type of a norm of floats, as inferReduce does. It also checks attribute p.
 func inferNormP(c *Call) (Type, error) {
 	if p := c.Attrs.Float("p"); !(p > 0) || math.IsInf(p, 1) {
 		return Type{}, fmt.Errorf("p is %v: want a finite number above 0", p)

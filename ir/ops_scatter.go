@@ -66,7 +66,7 @@ func (c *Call) wantScatter(kinds []Kind) error {
 	return c.wantSame(0, 2)
 }
 
-// wantRows is wantScatter for scatters that overwrite whole rows, of any dtype including blocks.
+// wantRows checks the arguments of a scatter that overwrites whole rows, which may have any dtype, also blocks.
 func (c *Call) wantRows() error {
 	if err := c.wantIndices(1); err != nil {
 		return err

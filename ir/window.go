@@ -24,7 +24,7 @@ type Window struct {
 // WindowOf returns the window of a conv, conv_transpose, avg_pool or max_pool.
 func WindowOf(n *Node) Window { return windowOf(n.op, n.args, n.attrs) }
 
-// windowOf is WindowOf for an op with its arguments and attributes.
+// windowOf returns the window of an op with these arguments and attributes.
 func windowOf(op Op, args []*Node, attrs Attrs) Window {
 	w := Window{Kernel: attrs.Ints("kernel")}
 	if op == OpConv || op == OpConvTranspose {

@@ -237,8 +237,8 @@ func (p *Program) Run(ctx context.Context, in map[string]*ir.Data,
 	return p.RunInto(ctx, in, symbols, nil)
 }
 
-// RunInto is like Run, but with memory for some outputs: into has tensors, by output name, with the dtypes and dims of
-// this run. After an error their content is undefined.
+// RunInto runs the program as Run does, and writes some outputs to memory of the caller: into has tensors for them, by
+// output name, with the dtypes and dims of this run. After an error their content is undefined.
 func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols map[string]int64,
 	into map[string]*ir.Data) (map[string]*ir.Data, error) {
 	bound, err := ir.BindInputs(p.graph, in, symbols)

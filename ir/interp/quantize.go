@@ -29,7 +29,7 @@ func quantize(c *call) (value, error) {
 	return out, err
 }
 
-// scatterBlocks is scatter_nd for rows of blocks: updates replace whole rows, which it copies as bytes.
+// scatterBlocks computes scatter_nd for rows of blocks: updates replace whole rows, which it copies as bytes.
 func scatterBlocks(c *call, rows coordinateRows) (value, error) {
 	t := c.args[0].typ
 	raw, undoList := c.args[0].block.raw, c.undo
@@ -47,7 +47,7 @@ func scatterBlocks(c *call, rows coordinateRows) (value, error) {
 	return value{typ: t, dims: c.dims, block: &blocks{raw: raw}}, nil
 }
 
-// updateBlocks is dynamic_update_slice for rows of blocks. It copies the rows as bytes.
+// updateBlocks computes dynamic_update_slice for rows of blocks. It copies the rows as bytes.
 func updateBlocks(c *call, axis int) (value, error) {
 	base, update := c.args[0], c.args[1]
 	out := value{typ: base.typ, dims: c.dims, block: &blocks{raw: base.block.raw}}

@@ -35,7 +35,7 @@ func neutral(mode string, t ir.DType) float64 {
 	return math.Inf(1)
 }
 
-// neutralInteger is neutral for integers, without rounding.
+// neutralInteger returns the value of an integer update that has no effect in a mode.
 func neutralInteger(mode string, t ir.DType) int64 {
 	lowest, highest := ir.IntRange(t)
 	return map[string]int64{"add": 0, "mul": 1, "max": lowest, "min": highest}[mode]

@@ -278,7 +278,8 @@ func (d *Device) usable(doing string) error {
 	return err
 }
 
-// enter is like usable, for calls that Close must wait for. Each successful enter must be followed by a leave.
+// enter begins an operation that Close must wait for; doing names it. It returns an error if the device is nil, closed
+// or lost. Otherwise leave must follow.
 func (d *Device) enter(doing string) error {
 	if d == nil || d.live == nil {
 		return fmt.Errorf("vk: %s: there is no device: Instance.OpenDevice makes one, unless it returns an error",
