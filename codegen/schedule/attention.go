@@ -71,6 +71,7 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 			fmt.Sprintf("%d rows share %d keys, which are read once, in %d runs", rows, sh.Keys, max(s.Splits, 1))}
 	}
 	var all []Candidate
+	// With so few groups, first try to give every core one workgroup.
 	if sh.Batch*sh.Groups <= h.cores {
 		all = h.flashOnePerCore(k, candidate(min(h.flashLanes, h.subgroup), h.flashKeys, h.flashWorkgroup), candidate)
 	}
@@ -308,6 +309,7 @@ func AttentionGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (MatGr
 	if headsFirst(k, s, caps) {
 		first = MatGrid{heads, queries, outer}
 	}
+	// Take the first layout that the device allows.
 	layouts := []MatGrid{
 		first,
 		{slices.Concat(queries, heads), nil, outer},
@@ -383,6 +385,7 @@ func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) erro
 		return fmt.Errorf("factors of weights are computed from tiles that are kept row by row")
 	}
 	scores := s.ThreadN
+	// The factors of weights take as many registers as the scores.
 	if sh.Factor > 0 {
 		scores *= 2
 	}

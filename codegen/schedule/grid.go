@@ -41,6 +41,7 @@ func MatMulGrid(k *kernel.Kernel, s kernel.Tile, caps device.Caps) (MatGrid, err
 	for i := r - 3; i >= 0; i-- {
 		batch = append(batch, AxisTiles{i, 1})
 	}
+	// Take the first layout that the device allows.
 	layouts := []MatGrid{
 		{cols, rows, batch},
 		{slices.Concat(cols, rows), nil, batch},

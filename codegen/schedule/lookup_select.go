@@ -116,6 +116,7 @@ func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) [
 		return nil
 	}
 	groups := int64(max(lookupWorkgroups[0]/lanes, 1))
+	// The columns of a group of lanes, in passes of at most v.columns.
 	each := ceilDiv(h.perCore(sh), groups)
 	passes := ceilDiv(each, int64(v.columns))
 	cols := ceilDiv(each, passes)

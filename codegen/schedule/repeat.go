@@ -47,6 +47,7 @@ func sharedAlong(k *kernel.Kernel, axis int) []*kernel.Expr {
 			return
 		}
 		seen[e] = true
+		// The largest one: its parts need no visit.
 		if !e.Uses(axis) {
 			if e.Kind == kernel.ExprApply && isCostly(e) {
 				list = append(list, e)

@@ -74,6 +74,7 @@ func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	if _, b := operands(k); b != len(k.MatMuls) { // matmuls with the same B
 		return Skinny{}, false
 	}
+	// A row of floats becomes the sum of two 16-bit floats, or of three int8 digits.
 	r := Skinny{SkinnyFormat: f, Parts: 2}
 	if r.Element = r.element(); r.Element == ir.I8 {
 		r.Parts = 3

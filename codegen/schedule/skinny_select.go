@@ -49,6 +49,7 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	if !inRange || rounds && !few || len(k.MatMuls) > 1 && few {
 		return nil
 	}
+	// The measured tile for few rows; wider ones for more.
 	tl, cores := u.tile, h.onePerCore()
 	switch {
 	case sh.M > mostMatVecRows:

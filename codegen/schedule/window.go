@@ -51,6 +51,7 @@ func (w *Window) addCondition(cond *kernel.Expr, axis int) bool {
 	case cond.Args[0].Index.HasClamp():
 		return false
 	}
+	// Along a run, such a condition is the same for all elements, or becomes true or false at one of them.
 	switch stride, ok := cond.Args[0].Index.RunStride(axis, OctetElems); {
 	case ok && stride == 0:
 		w.All = append(w.All, cond)

@@ -45,6 +45,7 @@ func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 		if !mayOverlap(k, axis) {
 			continue
 		}
+		// Many taps first: more windows share each element.
 		for taps := min(maxTaps, k.Fold.Add); taps > 1; taps-- {
 			for inner := int64(1); inner*taps <= k.Fold.Add; inner++ {
 				if k.Fold.Add%(inner*taps) != 0 || k.Fold.Add/taps > maxPerTap {
