@@ -33,6 +33,7 @@ func foldNode(n *ir.Node, args []*ir.Node) *ir.Data {
 		return nil
 	}
 	for _, a := range args {
+		// A float64 cannot hold every i64.
 		if a.Op() != ir.OpConst || a.DType().IsBlock() || a.DType() == ir.I64 && n.DType().IsFloat() {
 			return nil
 		}
@@ -49,8 +50,8 @@ func foldNode(n *ir.Node, args []*ir.Node) *ir.Data {
 	}
 	out := folded(n, args, dims, (*ir.Data).Ints, info.Int)
 	for i, v := range out {
-		if n.DType() == ir.Bool && n.Op() == ir.OpCast {
-			out[i] = min(v*v, 1)
+		if n.DType() == ir.Bool && n.Op() == ir.OpCast && v != 0 {
+			out[i] = 1
 		}
 	}
 	return dataOf(out, n.DType(), dims, ir.FromInts)
@@ -157,6 +158,7 @@ func (r *rewriter) joinedTransposes(n, inner *ir.Node) *ir.Node {
 // identity returns the argument that n equals bit for bit, or nil if there is none.
 func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 	x := args[0]
+	// A multiplication may broadcast the 1 instead.
 	if !x.Type().Equal(n.Type()) {
 		if n.Op() == ir.OpMul && analysis.IsSplat(x, 1) && args[1].Type().Equal(n.Type()) {
 			return args[1]
@@ -174,6 +176,7 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 		return x
 	case ir.OpSlice:
 		steps := n.Attrs().Ints("steps")
+		// The type is the same, so the slice keeps all elements if it keeps their order.
 		return xIf(!slices.ContainsFunc(n.Attrs().Ints("starts"), func(s int64) bool { return s != 0 }) &&
 			!slices.ContainsFunc(steps, func(s int64) bool { return s != 1 }))
 	case ir.OpTranspose:
@@ -192,6 +195,7 @@ func identity(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpAdd:
 		return xIf(analysis.IsSplat(args[1], 0) && (n.DType().IsInteger() || isNegZero(args[1])))
 	case ir.OpAffine:
+		// add must be -0, because -0 + 0 is 0.
 		return xIf(n.Attrs().Float("mul") == 1 && n.Attrs().Float("add") == 0 && 1/n.Attrs().Float("add") < 0)
 	case ir.OpConcat:
 		return xIf(len(args) == 1)
