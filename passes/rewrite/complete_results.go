@@ -73,6 +73,7 @@ func CompleteResults(g *ir.Graph) (*ir.Graph, error) {
 		case n.Op().Class() != ir.ClassCustom:
 			return nil
 		}
+		// The nodes of one call, one per result, have equal keys, so make its results once.
 		key := analysis.CallKey(n.Op(), args, n.Attrs())
 		if made[key] == nil {
 			for i := range n.Op().Info().Custom.Kernel.Outputs {

@@ -56,7 +56,9 @@ func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 			return results[0]
 		case op == ir.OpResult && branches[args[0]] != nil:
 			return branches[args[0]][n.Attrs().Int("index")]
+		// A loop stays, and so do its results.
 		case op.Class() == ir.ClassControl:
+		// There is nothing to compute.
 		case op.Class() != ir.ClassLeaf && n.Shape().MaxElems() == 0 && !n.DType().IsBlock():
 			return r.zeros(n)
 		case op == ir.OpSqueeze || op == ir.OpUnsqueeze:
@@ -67,12 +69,14 @@ func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 				return r.attentionOf(n, args)
 			}
 			return r.add(op, args, n.Attrs()...)
+		// The kernel reads the angles' units as a third argument.
 		case op == ir.OpRope:
 			if len(args) == 2 {
 				return r.add(op, append(args, r.turns(n)), n.Attrs()...)
 			}
 		case states[n] && analysis.IsScatter(n) && !n.Attrs().Bool("unique"):
 			return scatters{r}.distinct(n, args)
+		// It writes a state in place, so it must stay one op.
 		case states[n]:
 		default:
 			for _, form := range []func(*ir.Node, []*ir.Node) *ir.Node{r.decomposed, r.foldOfOne, r.longFold} {

@@ -106,6 +106,7 @@ func foldGLSL(mode string, t ir.DType) (fold, none string) {
 	case "mul":
 		fold, none = "return a * b;", literal(t, "1")
 	}
+	// An i64 is a pair of words in GLSL.
 	if t == ir.I64 {
 		fold = foldPairsGLSL[mode]
 	}

@@ -32,6 +32,7 @@ func (r *rewriter) transform(n, x *ir.Node) *ir.Node {
 	case ir.OpRFFT:
 		length := s[len(s)-1].Add
 		x = r.reshape(x, ir.Shape{rows, ir.Dim{Add: length}, ir.D(1)})
+		// One matmul computes only the bins that are wanted; a transform of all elements computes the others too.
 		if bins := length/2 + 1; length*bins*2 <= maxMatrix {
 			y = f.byOneMatmul(x, int(bins), 1)
 		} else {

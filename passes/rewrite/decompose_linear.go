@@ -59,6 +59,7 @@ func (r *rewriter) cholesky(a *ir.Node) *ir.Node {
 			rest = r.binary(ir.OpSub, r.block(rest, size, left-size, size, left-size),
 				r.binary(ir.OpMatMul, below, below, attr("transpose_b", true)))
 		}
+		// Zeros above the block of the diagonal.
 		columns = append(columns, r.unary(ir.OpPad, column, attr("low", []int64{0, done, 0}),
 			attr("high", []int64{0, 0, 0})))
 	}

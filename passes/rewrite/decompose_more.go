@@ -230,10 +230,12 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	if n.Attrs().String_("mode") == "half" {
 		axis = last
 	}
+	// split returns shape s with the last axis split into pairs and an axis of extent two, at the place for the mode.
 	split := func(s ir.Shape, two int) ir.Shape {
 		return slices.Insert(append(slices.Clone(s[:len(s)-1]), pairs), len(s)-1+axis-last, ir.D(two))
 	}
 	ends := append(slices.Clone(s[:last]), pairs.Times(2))
+	// part returns the elements from `from` to limits along the last axis.
 	part := func(from int64, limits ir.Shape) *ir.Node {
 		starts := make([]int64, len(s))
 		starts[last] = from
@@ -241,12 +243,14 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	y := r.castTo(r.reshape(part(0, ends), split(s, 2)), wide)
 	table := func(t *ir.Node) *ir.Node { return r.reshape(r.castTo(t, wide), split(t.Shape(), 1)) }
+	// -1 for the first element of a pair and 1 for the second: 2*i - 1
 	sign := r.add(ir.OpIota, nil, attr("dtype", wide), attr("shape", split(s, 2)[last:]), attr("axis", axis-last))
 	sign = r.unary(ir.OpAffine, sign, attr("mul", 2.0), attr("add", -1.0))
 	other := r.unary(ir.OpFlip, y, attr("axes", []int{axis}))
 	out := r.binary(ir.OpAdd, r.binary(ir.OpMul, y, table(args[1])),
 		r.binary(ir.OpMul, other, r.binary(ir.OpMul, sign, table(args[2]))))
 	out = r.reshape(r.castTo(out, n.DType()), ends)
+	// Elements after the rotated ones stay as they are.
 	if ends[last] == s[last] {
 		return out
 	}

@@ -138,6 +138,7 @@ func (r *rewriter) doubleScan(n *ir.Node, args []*ir.Node) *ir.Node {
 			list[i] = r.reshape(x, append(ir.Shape{batch, times}, x.Shape()[x.Rank()-2:]...))
 		}
 	}
+	// The kernel takes factors, and the op logarithms of them.
 	list[3] = r.unary(ir.OpExp, list[3])
 	of := n.Attrs().String_("of")
 	var y *ir.Node
@@ -162,6 +163,7 @@ func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
 	s := state.Shape()
 	vector := func(x *ir.Node) *ir.Node { // [B, H, 1, K]
 		g, k := x.Shape()[2], x.Shape()[3]
+		// Several heads share a vector: repeat it for each.
 		if g != s[1] {
 			each, _ := s[1].Quo(g.Add)
 			x = r.broadcast(r.reshape(x, ir.Shape{s[0], g, ir.D(1), k}), ir.Shape{s[0], g, each, k})

@@ -50,6 +50,7 @@ func (r scatters) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	if out := r.scatteredElements(n, args, axis); out != nil {
 		return out
 	}
+	// pairs adds axes, so that each element meets each update.
 	_, idx = r.pairs(idx)
 	_, wide := r.pairs(upd)
 	places := ir.Shape{base.Shape()[last], upd.Shape()[last]}

@@ -302,6 +302,7 @@ func (p *int8Matmul) build() *ir.Node {
 		if d.perm != nil {
 			x = p.transpose(x, d.perm)
 		}
+		// A u8 minus 128 is an i8.
 		if d.bytes.DType() == ir.U8 {
 			offset = 128
 		}
@@ -320,6 +321,7 @@ func (p *int8Matmul) build() *ir.Node {
 		bytes[0], attrs = p.padded(bytes[0])
 	}
 	y := p.add(p.n.Op(), bytes[:], attrs...)
+	// (a + s)*(b + t) = a*b + s*b + a*t + s*t, summed along the contraction axis
 	for i, s := range shift {
 		if s != nil {
 			y = p.binary(ir.OpAdd, y, p.binary(ir.OpMul, p.sums(1-i, bytes[1-i], attrs), s))
@@ -351,6 +353,7 @@ func (p *int8Matmul) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 	switch {
 	case has && d.zero == nil:
 		around := int64(d.number)
+		// as the operand itself was shifted to i8
 		if d.bytes.DType() == ir.U8 {
 			around -= 128
 		}

@@ -27,6 +27,7 @@ func FindWrites(g *ir.Graph) (*ir.Graph, error) {
 		out, axis := r.mapped(old), n.Attrs().Int("axis")
 		parts, offsets := partsOf(n)
 		for i, p := range parts {
+			// Parts of the old value stay where they are.
 			if keptAt(p, offsets[i], n) != old {
 				at := r.dimValue(offsets[i])
 				out = r.add(ir.OpDynamicUpdateSlice, []*ir.Node{out, r.mapped(p), at}, attr("axis", axis))

@@ -295,13 +295,16 @@ func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.N
 		sums := into(acc.accumulationOps, values, []*ir.Node{most}, units)
 		return bitcast(r.add(fixedFloat, []*ir.Node{words(sums, 0), words(sums, 1),
 			words(most, 0)}, units))
+	// i64
 	case acc.words == 2:
 		low, high := r.wordsOf(values)
 		sums := into(acc.accumulationOps, low, []*ir.Node{high})
 		return r.fromWords(words(sums, 0), words(sums, 1))
+	// Sums of words wrap around alike, signed or not.
 	case s.mode == "add":
 		values = r.castTo(r.castTo(values, wide), ir.U32)
 		return r.castTo(words(into(acc.accumulationOps, values, nil), 0), wide)
+	// Keys are integers in the order of the floats, so that an atomic maximum of integers works.
 	case s.t.IsFloat():
 		sign := func(x *ir.Node) *ir.Node { // the minimum is the negated maximum of negated values; NaN is the largest
 			if s.mode == "min" {

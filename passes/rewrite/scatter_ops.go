@@ -285,6 +285,7 @@ func (a accumulation) op(kind accumulationKind) ir.CustomOp {
 	kernel := &ir.CustomKernel{Outputs: []string{"sums"}, Zeroed: []string{"sums"}, Workgroup: [3]int{kind.lanes},
 		Needs: a.needs, Body: a.source(kind)}
 	kernel.Grid[0] = []ir.GridRule{{Of: "values", Axis: ir.AllAxes, Tile: kind.tile}}
+	// This kind first accumulates in shared memory, a window of the slots at a time.
 	if kind.words > 0 {
 		word, _ := a.wordGLSL()
 		// The second axis of the grid counts the windows: each needs a workgroup that reads the same updates.
@@ -336,6 +337,7 @@ func (a accumulation) source(kind accumulationKind) string {
 	file, bins, scope, at := "scatter", "sums", "", "slot * WORDS"
 	if kind.words > 0 {
 		file, bins = "scatter_near", "bins"
+		// Only updates of the window, unless one window has all slots.
 		scope, at = "if (uint(slots) <= WINDOW || slot - begin < count) ", "mine + (slot - begin) * WORDS"
 	}
 	loop := strings.NewReplacer("SCOPE ", scope, "AT", at).Replace(kernelSource("scatter_loop"))
