@@ -78,9 +78,10 @@ func TestScatterForms(t *testing.T) {
 					if got := kernel != "" && strings.Contains(s.Text(), kernel); got != has {
 						t.Errorf("%s %s of %s, %s: it has such kernels: %v, want %v", op, mode, dtype, form, got, has)
 					}
+					compare := scatterComparer(t, g, s)
 					for name, index := range landings {
 						for seed := range uint64(3) {
-							if err := compareScatter(g, s, seed, index); err != nil {
+							if err := compare(seed, index); err != nil {
 								t.Errorf("%s %s of %s, %s, seed %d, %s: %v", op, mode, dtype, form, seed, name, err)
 							}
 						}
@@ -91,14 +92,51 @@ func TestScatterForms(t *testing.T) {
 	}
 }
 
-// compareScatter runs kernels and the reference. By an even seed there are special floats among the updates.
-func compareScatter(g *ir.Graph, s *passes.State, seed uint64, index func(*rand.Rand, int) int64) error {
+// scatterComparer returns a function that runs kernels and the reference on values of a seed. By an even seed there are
+// special floats among the updates.
+func scatterComparer(t *testing.T, g *ir.Graph, s *passes.State) func(uint64, func(*rand.Rand, int) int64) error {
+	t.Helper()
+	reference, err := interp.New(g, interp.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := keval.New(s.Program, s.Kernels, keval.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := g.Outputs()[0].Node
+	tol := y.Op().Info().Tol
+	if !y.DType().IsFloat() {
+		tol = ir.Tolerance{}
+	}
+	return func(seed uint64, index func(*rand.Rand, int) int64) error {
+		in, err := scatterValues(g, seed, index)
+		if err != nil {
+			return err
+		}
+		want, err := reference.Run(context.Background(), in, nil)
+		if err != nil {
+			return err
+		}
+		have, err := m.Run(in, nil)
+		if err != nil {
+			return err
+		}
+		if err := interp.Compare(have["y"], want["y"], tol).Err(); err != nil {
+			return fmt.Errorf("%w\nhave %v\nwant %v", err, have["y"], want["y"])
+		}
+		return nil
+	}
+}
+
+// scatterValues returns the inputs of a scatter.
+func scatterValues(g *ir.Graph, seed uint64, index func(*rand.Rand, int) int64) (map[string]*ir.Data, error) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	in := map[string]*ir.Data{}
 	for _, n := range g.Leaves(ir.OpInput) {
 		dims, err := n.Shape().Eval(nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		count := 1
 		for _, d := range dims {
@@ -122,34 +160,10 @@ func compareScatter(g *ir.Graph, s *passes.State, seed uint64, index func(*rand.
 			in[n.Name()], err = ir.FromInts(n.DType(), ints, dims...)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	reference, err := interp.New(g, interp.Options{Workers: 1})
-	if err != nil {
-		return err
-	}
-	want, err := reference.Run(context.Background(), in, nil)
-	if err != nil {
-		return err
-	}
-	m, err := keval.New(s.Program, s.Kernels, keval.Options{})
-	if err != nil {
-		return err
-	}
-	have, err := m.Run(in, nil)
-	if err != nil {
-		return err
-	}
-	y := g.Outputs()[0].Node
-	tol := y.Op().Info().Tol
-	if !y.DType().IsFloat() {
-		tol = ir.Tolerance{}
-	}
-	if err := interp.Compare(have["y"], want["y"], tol).Err(); err != nil {
-		return fmt.Errorf("%w\nhave %v\nwant %v", err, have["y"], want["y"])
-	}
-	return nil
+	return in, nil
 }
 
 // TestAccumulatedBits: sums of floats have the same bits in any order of their updates.
@@ -247,11 +261,12 @@ func TestUnordered(t *testing.T) {
 						if strings.Contains(s.Text(), want) != is {
 							t.Errorf("%s: want %s %v:\n%s", name, want, is, s.Text())
 						}
+						compare := scatterComparer(t, g, s)
 						for at, index := range landings {
-							if err := compareScatter(g, s, 1, index); err != nil {
+							if err := compare(1, index); err != nil {
 								t.Errorf("%s, %s: %v", name, at, err)
 							}
-							if err := compareScatter(g, s, 2, index); err != nil {
+							if err := compare(2, index); err != nil {
 								t.Errorf("%s, %s, special: %v", name, at, err)
 							}
 						}
