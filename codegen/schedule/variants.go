@@ -24,6 +24,7 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 		return nil
 	}
 	var all []ranked // the cost is the distance to the first
+	distance := func(kernel.Schedule) float64 { return 0 }
 	seen := map[kernel.Schedule]bool{}
 	add := func(c Candidate, maxDistance float64) {
 		if len(all) > 0 { // keep the number of splits that the kernel has
@@ -33,10 +34,10 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 			return
 		}
 		seen[c.Schedule] = true
-		if len(all) > 0 {
-			maxDistance = min(maxDistance, distance(all[0].Schedule, c.Schedule))
+		if len(all) == 0 {
+			distance = distanceTo(c.Schedule)
 		}
-		all = append(all, ranked{c, maxDistance})
+		all = append(all, ranked{c, min(maxDistance, distance(c.Schedule))})
 	}
 	for _, c := range Candidates(k, caps) {
 		add(c, float64(len(all))/2) // the heuristics' order counts as similarity: two ranks for a doubling
@@ -56,32 +57,35 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	return list[:min(len(list), maxVariants)]
 }
 
-// variantDistance is the distance (see distance) between schedules of different variants, or between a schedule that
+// variantDistance is the distance (see distanceTo) between schedules of different variants, or between a schedule that
 // quantizes rows and one that does not.
 const variantDistance = 2
 
-// distance measures how much two schedules differ: the number of doublings of their numeric fields that lead from one
-// to the other, where a change from 0 counts as one.
-func distance(a, b kernel.Schedule) float64 {
-	d := 0.0
+// distanceTo returns a function that measures how much a schedule differs from schedule a: the number of doublings of
+// their numeric fields that lead from one to the other, where a change from 0 counts as one.
+func distanceTo(a kernel.Schedule) func(b kernel.Schedule) float64 {
 	vecA, _ := a.(kernel.MatVec)
-	vecB, _ := b.(kernel.MatVec)
-	if a.Config().Variant != b.Config().Variant || vecA.RoundRows != vecB.RoundRows {
-		d = variantDistance
-	}
-	numbersA, numbersB := kernel.Numbers(a), kernel.Numbers(b)
-	names := maps.Clone(numbersA)
-	maps.Copy(names, numbersB)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		switch n, m := numbersA[name], numbersB[name]; {
-		case n == m:
-		case n <= 0 || m <= 0:
-			d++
-		default:
-			d += math.Abs(math.Log2(n / m))
+	numbersA := kernel.Numbers(a)
+	return func(b kernel.Schedule) float64 {
+		d := 0.0
+		vecB, _ := b.(kernel.MatVec)
+		if a.Config().Variant != b.Config().Variant || vecA.RoundRows != vecB.RoundRows {
+			d = variantDistance
 		}
+		numbersB := kernel.Numbers(b)
+		names := maps.Clone(numbersA)
+		maps.Copy(names, numbersB)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			switch n, m := numbersA[name], numbersB[name]; {
+			case n == m:
+			case n <= 0 || m <= 0:
+				d++
+			default:
+				d += math.Abs(math.Log2(n / m))
+			}
+		}
+		return d
 	}
-	return d
 }
 
 // around lists the schedules that are one or two steps from s. [New] rejects many of them. Two steps are necessary
