@@ -68,7 +68,7 @@ func (r *convRun) separableShapeOf(d *convRun, workers int) *separableShape {
 		input.setOffsets()
 		const copied = 4 // elements of the result of the first, written and read, in a cycle
 		moved := float64(volume(d.outDims)) / copied / float64(workers)
-		if input.fits() && strip.price()-alone.price() <= moved {
+		if input.fits() && float64(strip.price())-float64(alone.price()) <= moved {
 			s.strip = strip
 		}
 	}
