@@ -270,77 +270,71 @@ func (c *validator) array(k string, want any, v []any, o *object, path string, d
 
 // object tests the object v by keyword k of the schema o. want is the keyword's value.
 func (c *validator) object(k string, want any, v *object, o *object, path string, depth int) error {
-	fields, _ := want.(*object)
-	list, _ := want.([]any)
-	member := func(name string, schema any) error {
-		if !v.has(name) {
-			return nil
-		}
-		return c.valid(v.values[name], schema, subpath(path, name), depth)
-	}
-	needs := func(list []any) error {
-		for _, name := range list {
-			if name, ok := name.(string); ok && !v.has(name) {
-				return wrong(path, "%q is missing, which %s requires", name, k)
-			}
-		}
-		return nil
-	}
 	switch {
 	case k == "minProperties" && len(v.keys) < count(want), k == "maxProperties" && len(v.keys) > count(want):
 		return wrong(path, "it has %d properties: %s is %v", len(v.keys), k, want)
 	case k == "required":
-		return needs(list)
+		return hasAll(k, want, v, path)
 	case k == "propertyNames":
 		for _, name := range v.keys {
 			if err := c.valid(name, want, subpath(path, name), depth); err != nil {
 				return err
 			}
 		}
-	case k == "additionalProperties":
-		for _, name := range v.keys {
-			matched, err := c.matching(o, name)
-			isOther := err == nil && len(matched) == 0 && !slices.Contains(declared(o), name)
-			if !isOther {
-				continue
-			}
-			if err := member(name, want); err != nil {
+	case k == "additionalProperties", k == "patternProperties":
+		return c.unnamed(k, want, v, o, path, depth)
+	}
+	fields, _ := want.(*object)
+	if fields == nil {
+		return nil // the keywords below want an object
+	}
+	for _, name := range fields.keys {
+		if !v.has(name) {
+			continue
+		}
+		var err error
+		switch field := fields.values[name]; k {
+		case "properties":
+			err = c.valid(v.values[name], field, subpath(path, name), depth)
+		case "dependentSchemas":
+			err = c.valid(v, field, path, depth)
+		case "dependentRequired":
+			err = hasAll(k, field, v, path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasAll tests that the object v has the properties of a list, which keyword k gives.
+func hasAll(k string, list any, v *object, path string) error {
+	names, _ := list.([]any)
+	for _, name := range names {
+		if name, ok := name.(string); ok && !v.has(name) {
+			return wrong(path, "%q is missing, which %s requires", name, k)
+		}
+	}
+	return nil
+}
+
+// unnamed tests the properties of the object v that a keyword of the schema o does not name: patternProperties those
+// that match its patterns, and additionalProperties, with value want, those that no other keyword tests.
+func (c *validator) unnamed(k string, want any, v *object, o *object, path string, depth int) error {
+	for _, name := range v.keys {
+		schemas, err := c.matching(o, name)
+		switch {
+		case k == "patternProperties" && err != nil:
+			return wrong(path, "%v", err)
+		case k == "additionalProperties" && (err != nil || len(schemas) > 0 || slices.Contains(declared(o), name)):
+			continue
+		case k == "additionalProperties":
+			schemas = []any{want}
+		}
+		for _, schema := range schemas {
+			if err := c.valid(v.values[name], schema, subpath(path, name), depth); err != nil {
 				return err
-			}
-		}
-	case fields == nil: // the keywords below want an object of schemas
-	case k == "properties":
-		for _, name := range fields.keys {
-			if err := member(name, fields.values[name]); err != nil {
-				return err
-			}
-		}
-	case k == "patternProperties":
-		for _, name := range v.keys {
-			matched, err := c.matching(o, name)
-			if err != nil {
-				return wrong(path, "%v", err)
-			}
-			for _, schema := range matched {
-				if err := member(name, schema); err != nil {
-					return err
-				}
-			}
-		}
-	case k == "dependentSchemas":
-		for _, name := range fields.keys {
-			if v.has(name) {
-				if err := c.valid(v, fields.values[name], path, depth); err != nil {
-					return err
-				}
-			}
-		}
-	case k == "dependentRequired":
-		for _, name := range fields.keys {
-			if list, _ := fields.values[name].([]any); v.has(name) {
-				if err := needs(list); err != nil {
-					return err
-				}
 			}
 		}
 	}
