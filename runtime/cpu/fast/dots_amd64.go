@@ -423,6 +423,14 @@ func softmaxRows(out *float32, x *float32, w *float32, v *float32, checks *float
 // and each of checks to a number that is finite in float32 if the row's values are.
 func logSoftmaxRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
+// logSumExpRows sets out to max+log(sum(e^(x-max))) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func logSumExpRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// varianceRows sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func varianceRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
 // l2NormalizeRows sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func l2NormalizeRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
@@ -590,6 +598,14 @@ func softmaxRowsZ(out *float32, x *float32, w *float32, v *float32, checks *floa
 // logSoftmaxRowsZ sets out to x-max-log(sum(e^(x-max))) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func logSoftmaxRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// logSumExpRowsZ sets out to max+log(sum(e^(x-max))) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func logSumExpRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// varianceRowsZ sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in float32 if the row's values are.
+func varianceRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // l2NormalizeRowsZ sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.

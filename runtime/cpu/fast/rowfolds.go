@@ -8,9 +8,10 @@ import (
 )
 
 // rowFold is assembly that computes all steps of an op that folds rows of n elements, one row after the other, with the
-// op's attribute eps. So the steps find a row in the L1 cache, and the processor reads the next rows while it stores
-// results (M-cpu-memory). Results are multiplied by the list w, which is then followed by adding the list v, if the
-// function has them. checks has a number per row, which is finite in float32 if the row's values are.
+// op's attribute eps or correction. So the steps find a row in the L1 cache, and the processor reads the next rows
+// while it stores results (M-cpu-memory). A row of a reduction has one result. Other results are multiplied by the
+// list w, which is then followed by adding the list v, if the function has them. checks has a number per row, which is
+// finite in float32 if the row's values are.
 type rowFold = func(out, x, w, v *float32, checks *float64, eps float64, rows, n int)
 
 // rowFold returns the assembly for the fold, or nil.
@@ -41,19 +42,20 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 		lists[i] = narrowed(elems)
 	}
 	eps := 0.0
-	if a := r.node.Attrs(); a.Has("eps") {
+	switch a := r.node.Attrs(); {
+	case a.Has("eps"):
 		eps = a.Float("eps")
+	case a.Has("correction"):
+		eps = float64(a.Int("correction"))
 	}
-	most, from, size := rows.count, rows.from*r.n, rows.count*r.n
-	in, out := r.direct(from, size), r.out.list
-	if out != nil {
-		out = out[from:][:size]
-	}
-	if in == nil || out == nil {
-		most = max(1, min(most, block/r.n))
+	most, each := rows.count, r.n // each is the number of results of a row
+	if r.long.each == nil {
+		each = 1
 	}
 	var rooms [2][]T
-	if size = most * r.n; in == nil || out == nil {
+	if r.direct(rows.from*r.n, rows.count*r.n) == nil || r.out.list == nil {
+		most = max(1, min(most, block/r.n))
+		size := most * r.n
 		room := roomOf[T](r.call, worker, 2*size)
 		rooms = [2][]T{room[:size], room[size:]}
 	}
@@ -61,7 +63,7 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 	for row, end := rows.from, rows.from+rows.count; row < end; row += most {
 		count := min(most, end-row)
 		at, size := row*r.n, count*r.n
-		in, out := r.direct(at, size), r.out.block(at, size, rooms[1])
+		in, out := r.direct(at, size), r.out.block(row*each, count*each, rooms[1])
 		if in == nil {
 			in = rooms[0][:size]
 			r.elements(in, at)
@@ -72,7 +74,7 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 				list := any(out).([]float32)
 				primitives[name].apply(list, list, list, list)
 			}
-			r.out.put(at, out)
+			r.out.put(row*each, out)
 		}
 		for i, y := range checks[:count] {
 			// The assembly computes in float32. Rows that overflow there, or have NaN, are computed again.

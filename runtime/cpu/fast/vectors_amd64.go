@@ -86,6 +86,8 @@ func assemblies() []*assembly {
 		rowFolds: map[ir.Op][]rowFold{
 			ir.OpSoftmax:     {softmaxRows},
 			ir.OpLogSoftmax:  {logSoftmaxRows},
+			ir.OpLogSumExp:   {logSumExpRows},
+			ir.OpVariance:    {varianceRows},
 			ir.OpL2Normalize: {l2NormalizeRows},
 			ir.OpRMSNorm:     {rmsNormRows, rmsNormListRows},
 			ir.OpLayerNorm:   {layerNormRows, layerNormListRows, layerNormListsRows},
@@ -171,6 +173,8 @@ func assemblies() []*assembly {
 			rowFolds: map[ir.Op][]rowFold{
 				ir.OpSoftmax:     {softmaxRowsZ},
 				ir.OpLogSoftmax:  {logSoftmaxRowsZ},
+				ir.OpLogSumExp:   {logSumExpRowsZ},
+				ir.OpVariance:    {varianceRowsZ},
 				ir.OpL2Normalize: {l2NormalizeRowsZ},
 				ir.OpRMSNorm:     {rmsNormRowsZ, rmsNormListRowsZ},
 				ir.OpLayerNorm:   {layerNormRowsZ, layerNormListRowsZ, layerNormListsRowsZ},

@@ -22,14 +22,15 @@ type rowFold struct {
 // that are then added.
 func (w width) rowFolds() {
 	for _, f := range []rowFoldOf{
-		{"softmax", "e^(x-max)/sum(e^(x-max))", 0, expConstants,
-			func(f *rowFold) VecVirtual { return f.softmax(false) }},
-		{"logSoftmax", "x-max-log(sum(e^(x-max)))", 0, expConstants,
-			func(f *rowFold) VecVirtual { return f.softmax(true) }},
-		{"l2Normalize", "x/max(sqrt(sum(x^2)), eps)", 0, nil,
+		{"softmax", "e^(x-max)/sum(e^(x-max))", 0, expConstants, false, (*rowFold).softmax},
+		{"logSoftmax", "x-max-log(sum(e^(x-max)))", 0, expConstants, false, (*rowFold).logSoftmax},
+		{"logSumExp", "max+log(sum(e^(x-max)))", 0, expConstants, true, (*rowFold).logSumExp},
+		{"variance", "sum((x-mean)^2)/max(n-eps, 0)", 0, nil, true, (*rowFold).variance},
+		{"l2Normalize", "x/max(sqrt(sum(x^2)), eps)", 0, nil, false,
 			func(f *rowFold) VecVirtual { return f.rootMeanSquare(true) }},
-		{"rmsNorm", "x/sqrt(mean(x^2)+eps)", 1, nil, func(f *rowFold) VecVirtual { return f.rootMeanSquare(false) }},
-		{"layerNorm", "(x-mean)/sqrt(variance+eps)", 2, nil, (*rowFold).layerNorm},
+		{"rmsNorm", "x/sqrt(mean(x^2)+eps)", 1, nil, false,
+			func(f *rowFold) VecVirtual { return f.rootMeanSquare(false) }},
+		{"layerNorm", "(x-mean)/sqrt(variance+eps)", 2, nil, false, (*rowFold).layerNorm},
 	} {
 		for lists := range f.lists + 1 {
 			w.rowFold(f, lists)
@@ -37,12 +38,13 @@ func (w width) rowFolds() {
 	}
 }
 
-// rowFoldOf describes a function: how many lists it can have, which constants it uses, and the code for a row, which
-// returns the row's check.
+// rowFoldOf describes a function: how many lists it can have, which constants it uses, whether a row has one result,
+// and the code for a row, which returns the row's check.
 type rowFoldOf struct {
 	name, what string
 	lists      int
 	constants  []float32
+	reduces    bool
 	row        func(f *rowFold) (check VecVirtual)
 }
 
@@ -69,7 +71,11 @@ func (w width) rowFold(of rowFoldOf, lists int) {
 	VMOVSD(check.AsX(), Mem{Base: checks})
 	ADDQ(Imm(8), checks)
 	LEAQ(Mem{Base: f.x, Index: f.n, Scale: 4}, f.x)
-	LEAQ(Mem{Base: f.out, Index: f.n, Scale: 4}, f.out)
+	if of.reduces {
+		ADDQ(Imm(4), f.out)
+	} else {
+		LEAQ(Mem{Base: f.out, Index: f.n, Scale: 4}, f.out)
+	}
 	DECQ(f.rows)
 	JMP(LabelRef("row"))
 	Label("stop")
@@ -139,10 +145,11 @@ func (f *rowFold) inverse(x VecVirtual) VecVirtual {
 	return scalar(divOf, x, one)
 }
 
-// softmax generates the code for a row of softmax or of its logarithm. It returns the sum, as a check.
-func (f *rowFold) softmax(logarithm bool) VecVirtual {
+// exponentials generates code that returns the greatest element of the row, in all lanes, and the sum of
+// e^(x-greatest). If stores is true, it stores these exponentials.
+func (f *rowFold) exponentials(stores bool) (greatest, sum VecVirtual) {
 	lowest := f.bits(math.Float32bits(float32(math.Inf(-1))))
-	greatest := f.vector()
+	greatest = f.vector()
 	VMOVAPS(lowest, greatest)
 	f.pass("greatest", func(p *partial) {
 		y := f.load(p)
@@ -169,25 +176,17 @@ func (f *rowFold) softmax(logarithm bool) VecVirtual {
 		y := f.load(p)
 		VSUBPS(greatest, y, y)
 		f.expBelow(y)
-		if !logarithm {
+		if stores {
 			p.store(y, Mem{Base: f.out, Index: f.at, Scale: 4})
 		}
 		sums.add(p, f.at, y)
 	})
-	sum := f.total(sums.finish())
-	if logarithm {
-		log := f.vector()
-		VBROADCASTSD(sum, log)
-		f.logDouble(log, false)
-		by := f.broadcast(log)
-		f.pass("finish", func(p *partial) {
-			y := f.load(p)
-			VSUBPS(greatest, y, y)
-			VSUBPS(by, y, y)
-			f.store(p, y)
-		})
-		return sum
-	}
+	return greatest, f.total(sums.finish())
+}
+
+// softmax generates the code for a row of softmax.
+func (f *rowFold) softmax() VecVirtual {
+	_, sum := f.exponentials(true)
 	by := f.broadcast(f.inverse(sum))
 	f.pass("finish", func(p *partial) {
 		y := f.vector()
@@ -196,6 +195,44 @@ func (f *rowFold) softmax(logarithm bool) VecVirtual {
 		f.store(p, y)
 	})
 	return sum
+}
+
+// logarithm generates code that returns the logarithm of a float64 number, in all lanes.
+func (f *rowFold) logarithm(x VecVirtual) VecVirtual {
+	log := f.vector()
+	VBROADCASTSD(x, log)
+	f.logDouble(log, false)
+	return log
+}
+
+// logSoftmax generates the code for a row of log_softmax.
+func (f *rowFold) logSoftmax() VecVirtual {
+	greatest, sum := f.exponentials(false)
+	by := f.broadcast(f.logarithm(sum))
+	f.pass("finish", func(p *partial) {
+		y := f.load(p)
+		VSUBPS(greatest, y, y)
+		VSUBPS(by, y, y)
+		f.store(p, y)
+	})
+	return sum
+}
+
+// logSumExp generates the code for a row of logsumexp.
+func (f *rowFold) logSumExp() VecVirtual {
+	greatest, sum := f.exponentials(false)
+	log := f.logarithm(sum)
+	wide := XMM()
+	VCVTSS2SD(greatest.AsX(), greatest.AsX(), wide)
+	f.put(scalar(addOf, log.AsX(), wide))
+	return sum
+}
+
+// put generates code that stores the result of a row that has only one.
+func (f *rowFold) put(x VecVirtual) {
+	narrow := XMM()
+	VCVTSD2SS(x, x, narrow)
+	VMOVSS(narrow, Mem{Base: f.out})
 }
 
 // rootMeanSquare generates the code for a row of rms_norm or, if l2 is true, of l2_normalize. It returns a check, which
@@ -244,16 +281,36 @@ func (f *rowFold) doubles(p *partial) (to [2]VecVirtual) {
 	return to
 }
 
-// layerNorm generates the code for a row of layer_norm: of deviations from the first element, see momentsOf in package
-// fast.
-func (f *rowFold) layerNorm() VecVirtual {
+// rowMoments generates code that returns the row's first element, and the sums of the differences from it and of their
+// squares.
+func (f *rowFold) rowMoments() (first, sum, square VecVirtual) {
 	m := f.newMoments()
 	VBROADCASTSS(Mem{Base: f.x}, m.narrow)
-	first := XMM()
+	first = XMM()
 	VCVTSS2SD(m.narrow.AsX(), m.narrow.AsX(), first)
 	VBROADCASTSD(first, m.first)
 	f.pass("moments", func(p *partial) { m.add(f.rowLoop, p) })
-	sum, square, n := f.total(m.total), f.total(m.square), f.count()
+	return first, f.total(m.total), f.total(m.square)
+}
+
+// variance generates the code for a row of variance.
+func (f *rowFold) variance() VecVirtual {
+	_, sum, square := f.rowMoments()
+	count, zero, n := XMM(), XMM(), f.count()
+	VXORPD(zero, zero, zero)
+	VSUBSD(f.eps, n, count)
+	VMAXSD(zero, count, count)
+	squares := scalar(subOf, scalar(divOf, n, scalar(mulOf, sum, sum)), square)
+	result := scalar(divOf, count, squares)
+	f.put(result)
+	return result
+}
+
+// layerNorm generates the code for a row of layer_norm: of deviations from the first element, see momentsOf in package
+// fast.
+func (f *rowFold) layerNorm() VecVirtual {
+	first, sum, square := f.rowMoments()
+	n := f.count()
 	start := scalar(addOf, first, scalar(divOf, n, sum))
 	from := f.broadcast(start)
 	rounded := XMM()
