@@ -185,6 +185,7 @@ func (a *heads) scores(row int, scores, slopes []float64) (first int, seenScores
 		seen -= first
 	}
 	q := a.q[row*a.d : (row+1)*a.d]
+	// from the first key seen to the end of the group
 	k := a.k[(group*a.s+first)*a.d : (group+1)*a.s*a.d]
 	scores = scores[:seen]
 	multiply(scores, seen, q, k[:seen*a.d], 1, seen, a.d)
@@ -196,6 +197,7 @@ func (a *heads) scores(row int, scores, slopes []float64) (first int, seenScores
 		if slopes != nil {
 			slopes[j] = 1
 			if a.softcap != 0 {
+				// 1 - tanh^2
 				slopes[j] -= float64(scores[j] / a.softcap * (scores[j] / a.softcap))
 			}
 		}

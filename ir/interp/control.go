@@ -126,6 +126,7 @@ func branch(c *call) (value, error) {
 		return value{}, err
 	}
 	leaves := map[*ir.Node]value{}
+	// The first argument is the condition.
 	assign(leaves, g.Leaves(ir.OpInput), c.args[1:])
 	var nodes []*ir.Node
 	for _, o := range g.Outputs() {

@@ -54,11 +54,13 @@ func expertGroups(c *call) (value, error) {
 	rest := out
 	for _, e := range slices.Sorted(maps.Keys(positions)) {
 		for i, p := range positions[e] {
+			// The group is full: go on to the next one.
 			if i > 0 && i%rows == 0 {
 				rest = rest[1+rows:]
 			}
 			rest[0], rest[1+i%rows] = int64(e), p
 		}
+		// An id's last group may be partly filled.
 		rest = rest[1+rows:]
 	}
 	return value{typ: ir.I32, dims: c.dims, i64: out}, nil

@@ -85,6 +85,7 @@ func concat(c *call) (value, error) {
 		if err := c.moveRegion(st, out, to, a, whole(st)); err != nil {
 			return value{}, err
 		}
+		// The next argument begins after this one along the axis.
 		to.off += a.dims[axis] * to.strides[axis]
 	}
 	return out, nil

@@ -27,6 +27,7 @@ func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task
 		}
 		return ctx.Err()
 	}
+	// The shared workers avoid starting goroutines; another call may be using them.
 	if ran, err := shared.run(ctx, workers, tasks, f); ran {
 		return err
 	}

@@ -19,6 +19,7 @@ func causalConv1D(c *call) (value, error) {
 	}
 	if c.attrs().String_("of") == "state" {
 		for i := range out {
+			// The new state is the last size-1 elements along time.
 			row := i / channels
 			out[i] = z(row/(size-1), times+row%(size-1), i%channels)
 		}

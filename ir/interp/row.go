@@ -80,6 +80,7 @@ func groupNorm(c *call) (value, error) {
 			row, to := x[r*n:(r+1)*n], out[r*n:(r+1)*n]
 			f.fold(row)
 			for i, v := range row {
+				// A row is a group: its first channel, plus the channel inside.
 				channel := r%groups*(channels/groups) + i/positions
 				f.x = v
 				to[i] = scaled(f.finish(), weight, bias, channel)

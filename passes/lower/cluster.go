@@ -497,6 +497,7 @@ func (f *Fusion) tryMerge(c, q *Cluster) string {
 		}
 	}
 	if err != nil {
+		// Undo: the nodes belong to their own clusters again.
 		f.adopt(c)
 		f.adopt(q)
 		c.tries++

@@ -165,6 +165,7 @@ func (f *Fusion) sortClusters() map[*Cluster]int {
 // connected components (Tarjan 1972) of more than one cluster.
 func (f *Fusion) cycles(among map[*Cluster]int) map[*Cluster]int {
 	groups := map[*Cluster]int{}
+	// number is the order of the visits. low is the smallest number among the open clusters that a cluster can reach.
 	number, low := map[*Cluster]int{}, map[*Cluster]int{}
 	open := map[*Cluster]bool{}
 	var stack []*Cluster
@@ -184,6 +185,7 @@ func (f *Fusion) cycles(among map[*Cluster]int) map[*Cluster]int {
 				low[c] = min(low[c], number[p])
 			}
 		}
+		// c is in a group that began earlier.
 		if low[c] != number[c] {
 			return
 		}

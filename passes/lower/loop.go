@@ -56,6 +56,7 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node,
 	carried := len(g.Leaves(ir.OpState))
 	sunk, given := map[*ir.Node]*ir.Node{}, map[*ir.Node]*ir.Node{}
 	var sink func(n *ir.Node) *ir.Node
+	// sink adds n and its arguments to the body.
 	sink = func(n *ir.Node) *ir.Node {
 		if sunk[n] != nil {
 			return sunk[n]

@@ -54,6 +54,7 @@ func (l *lowerer) lowerRecurrence() {
 		if a == nil {
 			return nil
 		}
+		// heads per group
 		each, _ := v.Shape()[outer+1].Quo(a.Shape()[outer+1].Add)
 		group, _ := head.DivMod(each)
 		return l.value(a, slices.Concat(batch, []kernel.Index{time, group, key}))

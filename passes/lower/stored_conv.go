@@ -58,6 +58,7 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 		// line read: beyond its end they read the padding of the next line.
 		own, reached := ceilDiv(d.Add+low, stride), (d.Add+low+high-1)/stride+ceilDiv(stride-low, stride)
 		w.pitch = append(w.pitch, ir.Dim{Add: max(own, reached, n.Shape()[2+i].Add)})
+		// A window shorter than the stride reaches only some of its positions.
 		w.phases = append(w.phases, min(stride, w.Reach(i)))
 	}
 	w.X = f.Plan.Scratch(ir.Type{DType: w.dtype, Shape: ir.Shape{{Add: w.argumentElems()}}})

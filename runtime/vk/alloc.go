@@ -153,6 +153,7 @@ func (a *allocator) alloc(size, align uint64, memoryType int, dedicated uint64) 
 	defer a.mu.Unlock()
 	align = max(align, minAlignment)
 	blockBytes := a.blockBytes[memoryType]
+	// A large buffer would leave most of a block unused.
 	if dedicated != 0 || size > blockBytes/2 {
 		return a.allocAlone(size, memoryType, dedicated)
 	}

@@ -50,6 +50,7 @@ func (d *Device) NewBindings(list []BindingSet) (*Bindings, error) {
 	if err := d.checkResult(r, "create %d descriptor sets", len(list)); err != nil {
 		return nil, err
 	}
+	// Destroying the pool frees the sets.
 	b.sets, b.owned[0] = sets, handle{objectDescriptorPool, pool}
 	if err := d.checkResult(d.native.updateSets(b.descriptorWords(list)), "update descriptor sets"); err != nil {
 		b.release()

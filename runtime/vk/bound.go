@@ -143,6 +143,7 @@ func (b *bound) record(e *Executable, symbols map[string]int64) {
 		}
 	}
 	counts, countsAt := e.grids.symbolicCounts, int64(0)
+	// Instead of copying src to dst, bind src in place of dst.
 	for _, c := range b.key.inPlace {
 		if c.dst == e.grids.symbolicCounts {
 			counts, countsAt = c.src, c.srcAt

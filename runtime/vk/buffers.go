@@ -131,6 +131,7 @@ func (m *programMemory) placeWeights(opt LoadOptions) {
 		bailout.Check(fmt.Errorf("weights in host memory: device %s has no memory but its own: leave out the bound of "+
 			"%s on the weights there", m.device.info.Caps.Name, formatBytes(opt.WeightRoom)))
 	}
+	// Other programs' weights and the prepared ones count too.
 	used := m.device.used.use()[runtime.OwnWeights]
 	for _, b := range m.buffersOf(kernel.BufPrepared) {
 		if !b.borrowed {

@@ -399,6 +399,7 @@ func (d *Device) Close() error {
 
 	// If the device is lost, the wait returns at once, and destroying its objects is still allowed.
 	idle := d.checkResult(d.native.waitIdle(), "wait for the device before closing it")
+	// The device is idle, so everything that was submitted is done.
 	d.kernels.note(d.kernels.submitted.Load())
 	d.copies.note(d.copies.submitted.Load())
 	var saved error

@@ -289,6 +289,7 @@ func (r *runResources) uploadLarge(ctx context.Context, e *Executable, j *job, c
 		if capacities[i] == 0 {
 			continue
 		}
+		// The buffer of an earlier run may be too small.
 		if b := r.large[i]; b == nil || b.size < capacities[i] {
 			if b != nil {
 				e.inFlight.largeBytes -= b.size

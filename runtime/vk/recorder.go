@@ -184,6 +184,7 @@ func (rec *recorder) partsOn(s *states, symbols map[string]int64) []*Recording {
 	var parts []*Recording
 	for len(steps) > 0 {
 		n := 1
+		// A part ends before each collective.
 		for n < len(steps) && !mailbox.HasCollective(rec.steps[steps[n]].Ops) {
 			n++
 		}

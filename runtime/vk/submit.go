@@ -95,6 +95,7 @@ func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
 	}
 	p, err := d.submitLocked()
 	if err != nil {
+		// The failed recordings must not be submitted with later ones.
 		d.gathered = d.gathered[:before]
 	}
 	return p, err
@@ -209,6 +210,7 @@ func (s *submitter) waitInDriver(ctx context.Context, t *timeline, point uint64)
 	if ctx.Done() != nil {
 		slice = cancelTime
 	}
+	// Only the first wait spins.
 	for ; ; spin = 0 {
 		if ctx.Err() != nil {
 			return endedWait(ctx)

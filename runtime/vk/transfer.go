@@ -185,6 +185,7 @@ func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fi
 		return err
 	}
 	d.traffic.in.Add(uint64(size))
+	// No staging: the host writes to the buffer itself.
 	if d.hostMapped(dst) {
 		return d.directChunks(ctx, dst, offset, size, fill, o)
 	}

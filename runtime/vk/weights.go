@@ -133,6 +133,7 @@ func (m *programMemory) findWeights(ctx context.Context) {
 				m.borrow(b, k.buffer)
 				break
 			}
+			// It differs: this program is no user any more.
 			bailout.Check(errors.Join(err, k.buffer.Close()))
 		}
 	}
