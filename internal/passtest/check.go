@@ -156,8 +156,8 @@ func Check(g *ir.Graph, seed uint64, runs int) (*passes.State, *Checker, error) 
 	return check(g, seed, runs, 1)
 }
 
-// CheckRandom does the same as Check for one of many random graphs, but takes only half of the other fusion choices. The
-// next seed takes the other half. VKC_TEST_CASES=all takes all.
+// CheckRandom does the same as Check for one of many random graphs, but takes only half of the other fusion choices.
+// The next seed takes the other half. VKC_TEST_CASES=all takes all.
 func CheckRandom(g *ir.Graph, seed uint64, runs int) (*passes.State, *Checker, error) {
 	if os.Getenv(pairs.Env) == "all" {
 		return check(g, seed, runs, 1)

@@ -182,8 +182,8 @@ func sliceOf(k, r *kernel.Kernel) (slice, bool) {
 	return slice{}, false
 }
 
-// sliceAlong matches r as sliceOf does, with axis `row` of r as the axis of rows. row is -1 if r has one row and no such
-// axis.
+// sliceAlong matches r as sliceOf does, with axis `row` of r as the axis of rows. row is -1 if r has one row and no
+// such axis.
 func sliceAlong(k, r *kernel.Kernel, row int) (slice, bool) {
 	sl := slice{row: row, others: map[*kernel.Expr]bool{}}
 	first, ok := int64(-1), true // the slice's first column, or -1 before the first load
