@@ -217,13 +217,23 @@ func (f *folder) withinRange(row []float64) ([]float64, int) {
 	return f.scaled, scale
 }
 
-// sumOf returns the sum of a row, added in order.
+// sumOf returns the sum of a row. It adds the rounding errors separately (Neumaier 1974), so that the result is
+// accurate also for f64, of which devices add many parts at once.
 func sumOf(row []float64) float64 {
-	acc := 0.0
+	acc, lost := 0.0, 0.0
 	for _, x := range row {
-		acc += x
+		sum := acc + x
+		if math.Abs(acc) >= math.Abs(x) {
+			lost += (acc - sum) + x
+		} else {
+			lost += (x - sum) + acc
+		}
+		acc = sum
 	}
-	return acc
+	if math.IsInf(acc, 0) { // lost is NaN
+		return acc
+	}
+	return acc + lost
 }
 
 // prodOf returns the product of a row, multiplied in order.
