@@ -86,8 +86,8 @@ type Rate struct {
 }
 
 // Cases validates the options and returns a case for each test. It reads m.config from the file, and sets m.context to
-// the positions that the longest test needs. It ignores tests that need more than the model's context. These have a
-// case too, which fails when it runs.
+// the positions that the longest test needs. A test that needs more positions than the model has does not count for
+// m.context, and its case fails when it runs.
 func (m *Model) Cases() ([]Case, error) {
 	var err error
 	if m.config, err = llm.FromGGUF(m.File); err != nil {

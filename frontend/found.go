@@ -10,8 +10,9 @@ import (
 // The results of the functions in this file have a size that depends on values at run time. So each has the maximum
 // size and comes with a count, i32[]: the first count elements are valid, and the rest is zero.
 
-// Compress moves slices along an axis to the front, like numpy.compress: the slices for which keep, a bool[n], is true.
-// Their order stays.
+// Compress selects slices like numpy.compress, but keeps the shape. front has the dtype and shape of t: first the
+// slices along the axis for which keep, a bool[n], is true, in their order, and then zeros. count is the number of
+// these slices.
 func (t Tensor) Compress(axis int, keep Tensor) (front, count Tensor) {
 	n, b := t.Dim(axis), t.Builder()
 	if keep.DType() != ir.Bool || !keep.Shape().Equal(ir.Shape{n}) {

@@ -78,7 +78,8 @@ func (c *codebook) codesOf(d *[8]uint8) arranged {
 	}
 }
 
-// quarterCosts are the costs of each code of an entry's quarters.
+// quarterCosts has the cost of each code for each quarter of an entry. The cost is the weighted squared error if the
+// quarter's elements are stored as the levels that the code names.
 type quarterCosts [4][maxQuarters]float32
 
 // set computes the cost of each code of each quarter: the squared errors between its levels times scale and the
@@ -95,7 +96,8 @@ func (q *quarterCosts) set(elems int, levels *[8]float32, scale float32, t, w []
 	}
 }
 
-// set4 is set for entries of four elements: a quarter is one element, and its code is the number of a level.
+// set4 computes the costs for entries of four elements: a quarter is one element, and its code is the number of its
+// level. levels are scaled. t has the targets and w the weights of the elements.
 func (q *quarterCosts) set4(levels *[8]float32, t, w *[4]float32) {
 	for i := range q {
 		for l, level := range levels {
@@ -106,8 +108,8 @@ func (q *quarterCosts) set4(levels *[8]float32, t, w *[4]float32) {
 	}
 }
 
-// set8 sets the costs of all quarters for entries of eight elements. Quarter i is elements 2i and 2i+1, and its code is
-// 3*k + l for their levels k and l. t has the targets and w the weights of the elements.
+// set8 computes the costs for entries of eight elements: quarter i is elements 2i and 2i+1, and its code is 3*k + l for
+// the numbers k and l of their levels. levels are scaled. t has the targets and w the weights of the elements.
 func (q *quarterCosts) set8(levels *[3]float32, t, w *[8]float32) {
 	for i := range q {
 		var second [3]float32

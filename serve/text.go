@@ -59,7 +59,8 @@ type detokenizeRequest struct {
 	Tokens []int32 `json:"tokens"`
 }
 
-// detokenize answers POST /detokenize, with the names of vLLM and of llama.cpp.
+// detokenize answers POST /detokenize. The answer has the text twice: as "prompt", as in vLLM, and as "content", as in
+// llama.cpp.
 func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	var q detokenizeRequest
 	if _, err := readJSON(r, &q); err != nil {

@@ -348,9 +348,11 @@ func (t *tuner) chunk(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// rate adds the facts for estimates to the measurements of schedules in tiles.
+// rate sets the field Rated of each measurement to the facts by which the time of its schedule is estimated, if
+// [schedule.RatedOf] has any.
 func (j *job) rate(caps device.Caps) {
 	if j.results.Traits == nil {
+		// The default schedule has no estimate, or the symbols are below the bounds for which estimates are made.
 		return
 	}
 	for i := range j.results.Measured {

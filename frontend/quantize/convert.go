@@ -48,7 +48,7 @@ func (r *run) convert(ctx context.Context, i int, out io.Writer) error {
 		}
 	}
 	r.done += t.BytesIn
-	r.report.add(t, c.err)
+	r.report.add(t, c.loss)
 	return nil
 }
 
@@ -58,7 +58,7 @@ type converter struct {
 	options *Options
 	src     []byte
 	out     io.Writer
-	err     errorSums
+	loss    errorSums // of the chunks so far: the difference between x and y
 	x, y    []float32 // a chunk's values, and the values decoded from packed
 	raw     []byte    // the chunk in the source's format
 	packed  []byte    // the chunk in the new format
@@ -76,7 +76,8 @@ func (c *converter) chunkAt(first int64) int64 {
 	return min(n, c.elems()-first)
 }
 
-// chunk converts n elements from element first on, and writes them.
+// chunk converts n elements from element first on, writes them, and adds the error of storing them to c.loss. If the
+// tensor keeps its integer dtype or block format, chunk only copies the elements.
 func (c *converter) chunk(first, n int64) error {
 	from, err := byteRange(c.From, first, n)
 	if err != nil {
@@ -109,15 +110,16 @@ func (c *converter) chunk(first, n int64) error {
 	if err := toFloats(c.y, c.To, c.packed, c.options.Workers); err != nil {
 		return err
 	}
-	c.err.add(c.x, c.y)
+	c.loss.add(c.x, c.y)
 	_, err = c.out.Write(c.packed)
 	return err
 }
 
-// placeColumns puts the columns of c.x into their own places. first is the index of its first element in the tensor.
+// placeColumns moves each column of c.x to its place according to c.order. first is the index in the tensor of c.x's
+// first element.
 func (c *converter) placeColumns(first int64) {
 	if c.order == nil {
-		return
+		return // the columns are in their places
 	}
 	c.y = resize(c.y, len(c.x))
 	columns := c.columns()

@@ -101,8 +101,8 @@ func optionsOf(b *frontend.Builder, list []Option) options {
 }
 
 // Listen returns the graph of the encoder: input "mel" f32[Mels, Frames], as LogMel makes it, and output "encoded"
-// f32[AudioContext, Width]. It stores the keys and values that the decoder's layers make of the output in states
-// "cross_k.N" and "cross_v.N", which Step reads.
+// f32[AudioContext, Width]. Each layer of the decoder makes keys and values of the output. Listen stores those of layer
+// N, counted from 0, in states "cross_k.N" and "cross_v.N", and Step reads them.
 func Listen(c Config, list ...Option) (*ir.Graph, error) {
 	return frontend.Build(c.graphName("listen"), func(b *frontend.Builder) {
 		m, o := newModel(b, c), optionsOf(b, list)
@@ -117,10 +117,13 @@ func Listen(c Config, list ...Option) (*ir.Graph, error) {
 	})
 }
 
-// Step returns the graph of the decoder. Input "tokens" is i32[T], for a symbol T up to maxTokens, or i32[1] if
-// maxTokens is 1. Output "logits" is f32[Vocab], for the next token. The symbol S, up to Context, is the length of the
-// text including these tokens, and runs pass its value by name. The keys and values of earlier tokens are in states
-// "cache_k.N" and "cache_v.N". Graphs for different numbers of tokens have the same states.
+// Step returns the graph of the decoder. It reads the audio from states "cross_k.N" and "cross_v.N", which a run of
+// [Listen]'s graph has set. Input "tokens" is i32[T], for a symbol T up to maxTokens, or i32[1] if maxTokens is 1.
+// Output "logits" is f32[Vocab], for the next token.
+//
+// The symbol S, up to Context, is the length of the text including these tokens, and runs pass its value by name. The
+// keys and values of earlier tokens are in states "cache_k.N" and "cache_v.N", for layer N of the decoder. Graphs for
+// different numbers of tokens have the same states.
 func Step(c Config, maxTokens int, list ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > c.Context {
 		return nil, fmt.Errorf("speech: %d tokens at once: want 1 to %d, the number of positions", maxTokens, c.Context)

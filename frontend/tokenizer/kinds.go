@@ -371,7 +371,8 @@ func (p o200k) capitalized(text string) int {
 	return both
 }
 
-// deepseek3 is the last cutter of DeepSeek 3:
+// deepseek3 is the last cutter of DeepSeek 3, after the cutters for numbers and for Chinese and Japanese characters. It
+// returns the length in bytes of the match at the start of the text, or 0 for none:
 //
 //	[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 func deepseek3(text string) int {

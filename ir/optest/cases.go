@@ -146,7 +146,8 @@ func (s *suite) unary(op ir.Op, name string, dims []int, l layout, v values, att
 	})
 }
 
-// label describes shape, layout and values in a case's name.
+// label describes shape, layout and values in a case's name. In names, sparse values are "special", because some are
+// infinite or NaN. full ones are "limits", because most are near the limits of the dtype or 0.
 func label(dims []int, l layout, v values) string {
 	parts := []string{shapeName(dims)}
 	if l != plain {

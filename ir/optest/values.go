@@ -118,8 +118,8 @@ func float(rng *rand.Rand, t ir.DType, v values, i int) float64 {
 	case v == nearOne:
 		return 0.9 + float64(0.2*rng.Float64())
 	case v == sparse && rng.IntN(9) == 0:
-		special := extremes(t)
-		return special[len(special)-1-rng.IntN(min(3, len(special)-19))] // the infinities and NaN
+		list := extremes(t)
+		return list[len(list)-1-rng.IntN(min(3, len(list)-19))] // the infinities and NaN
 	case v == wide && rng.IntN(3) == 0:
 		return math.Copysign(math.Exp(math.Log(1e-4)+float64(rng.Float64()*math.Log(3e5))), rng.Float64()-0.5)
 	}

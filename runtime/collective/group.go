@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// runLimit is the default time limit of a run on several devices. One of the devices of a run that takes longer is
-// assumed to hang.
+// runLimit is the default time limit of a run on several devices. If a run takes longer, the group assumes that one of
+// its devices hangs.
 const runLimit = 2 * time.Minute
 
 // Group is a process group: devices, numbered by rank, that exchange values during their runs. A caller must lock the

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// storedLibrary converts between f32 and the dtypes that are only stored, and from floats to small integers. The
-// functions follow from the dtypes' rows.
+// storedLibrary has the functions that convert between f32 and the dtypes that are only stored, and from floats to
+// small integers. Each function is made from the row of its dtype in the table of [ir.DTypes].
 var storedLibrary = func() (list []Helper) {
 	for _, t := range ir.DTypes() {
 		switch {
