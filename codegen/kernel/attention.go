@@ -38,8 +38,8 @@ type Attention struct {
 	Scale float64
 	// Softcap bounds the scores, or is 0.
 	Softcap float64
-	// Causal rows see only keys up to query + keys - queries. With Reversed they see only keys from there on: gradients
-	// of keys exchange queries and keys.
+	// Causal means that the row of query i sees only keys up to i + keys - queries, where keys and queries are their
+	// numbers. With Reversed it sees only keys from there on: gradients of keys exchange queries and keys.
 	Causal, Reversed bool
 	// Window, if not 0, bounds the number of keys that a causal row sees. Mask hides earlier keys, so a kernel may skip
 	// them or not.

@@ -24,14 +24,15 @@ type BlockRun struct {
 	SharedScale bool
 }
 
-// NewBlockRun returns a run of about want elements of the format t, as the format's bit fields and scales allow.
+// NewBlockRun returns a run of about `want` elements of the format t, as the format's bit fields and scales allow.
 func NewBlockRun(t ir.DType, want int) BlockRun {
 	r := BlockRun{DType: t, Strips: 1}
 	if row, ok := ir.BlockFormatOf(t); ok {
 		r.Form = row.BlockForm
 	}
 	f := r.Form
-	// perField is the number of quads of each field in the run. It divides most, so that a strip has one scale.
+	// perField is the number of quads of each field in the run. most is the largest number of quads of a field that
+	// share a scale. perField divides most, so that a strip has one scale.
 	perField, most := max(want/4/f.Fields, 1), f.Run/4
 	if f.FieldsApart() {
 		r.Strips, most = f.Fields, min(most, f.Stride/4)
@@ -159,7 +160,8 @@ func (k *Kernel) ByteRows(v *Expr) (bytes, scale *Expr, ok bool) {
 	return nil, nil, false
 }
 
-// HalfRows returns the two loads of f16 values of a v that is their sum in f32, and false if v is none.
+// HalfRows matches a value v that is the f32 sum of two loaded f16 values, and returns their loads. It returns false
+// for any other value.
 func (k *Kernel) HalfRows(v *Expr) (high, low *Expr, ok bool) {
 	if v.Kind != ExprApply || v.Op != ir.OpAdd || v.DType != ir.F32 {
 		return nil, nil, false
@@ -177,8 +179,8 @@ func (k *Kernel) HalfRows(v *Expr) (high, low *Expr, ok bool) {
 	return loads[0], loads[1], true
 }
 
-// InGroups reports whether a value is constant within each [RoundedGroup] along the contraction axis: its indices
-// depend on the axis only through the number of the group.
+// InGroups reports whether a value is constant within each group of [RoundedGroup] elements along the contraction axis:
+// its indices depend on the axis only through the number of the group.
 func (k *Kernel) InGroups(value *Expr) bool {
 	constant, fold := true, k.FoldAxis()
 	usesFold := func(f *Factor) bool {

@@ -75,15 +75,17 @@ func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 	own := func(f *Factor) bool { // whether it is the coordinate along one of the two axes
 		return f.Kind == FactorAxis && (f.Axis == outer || f.Axis == inner)
 	}
+	// x is a sum of products. A product may have the coordinate along one of the two axes as a factor, once. The stride
+	// along an axis is then the sum of the products with its coordinate, each without that factor.
 	strides := map[int]Index{} // by axis
 	for _, t := range x.Terms() {
 		i := slices.IndexFunc(t.Factors, own)
 		rest, plain := Const(t.Coef), true
 		for j, f := range t.Factors {
 			switch {
-			case j == i:
+			case j == i: // the coordinate, which is not part of the stride
 			case own(f):
-				return false
+				return false // a product of two coordinates
 			case f.Kind == FactorAxis:
 				rest = rest.Mul(Axis(f.Axis, f.Extent))
 			case f.Kind == FactorSym:
@@ -103,6 +105,7 @@ func mergeableIn(x Index, outer, inner int, extent ir.Dim) bool {
 		}
 		strides[t.Factors[i].Axis] = strides[t.Factors[i].Axis].Plus(rest)
 	}
+	// The row-major position is outer*extent + inner.
 	return strides[outer].Equal(strides[inner].Mul(DimIndex(extent)))
 }
 

@@ -42,14 +42,14 @@ func (w Word) Of(element int64) int64 {
 	return element % 4
 }
 
-// Nearest is the attribute of a quotient that must be the nearest f32, because later ops turn it into an integer or
-// another step. The ops of a graph have no such attribute.
+// Nearest is the attribute of a quotient that must be the nearest f32, because a later op rounds it to an integer or to
+// a narrower float. The ops of a graph have no such attribute.
 const Nearest = "nearest"
 
 // Expr is one scalar value of a kernel body. Expressions of one Builder are unique: equal ones are the same pointer, so
 // a shared value is computed once.
 type Expr struct {
-	ID    int
+	ID    int // numbers the expressions of a Builder from 0, in the order of their creation
 	Kind  ExprKind
 	DType ir.DType // of the value; an op computed at a wider dtype has the wider dtype and is cast afterwards
 	Bind  int
@@ -85,7 +85,9 @@ type Builder struct {
 // NewBuilder returns an empty builder.
 func NewBuilder() *Builder { return &Builder{unique: map[string]*Expr{}} }
 
-// add returns the expression with that key. It adds e if there is none. Equal expressions must have equal keys.
+// add returns the expression with the given key, so that equal expressions are one pointer. If there is none, it adds
+// e. The key must describe e completely except for its hint: equal expressions have equal keys, and others have
+// different ones.
 func (b *Builder) add(key string, e Expr) *Expr {
 	if have, ok := b.unique[key]; ok {
 		return have
@@ -105,7 +107,9 @@ func (b *Builder) add(key string, e Expr) *Expr {
 	return &e
 }
 
-// Load returns element x of a binding with dtype t. An element of a block is an f32.
+// Load returns the expression that loads the element at index x of binding bind. t is the dtype of the binding. The
+// value has this dtype too, but it is an f32 if t is a block format. hint is a name for the value in the shader. Equal
+// loads are one expression, with the hint of the first.
 func (b *Builder) Load(bind int, t ir.DType, x Index, hint string) *Expr {
 	value := t
 	if t.IsBlock() {
@@ -199,6 +203,7 @@ func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Ex
 func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 	switch {
 	case op == ir.OpWhere && args[0].Kind == ExprConst:
+		// Argument 1 is for true, argument 2 for false.
 		if chosen := args[2-min(args[0].Int, 1)]; chosen.DType == t {
 			return chosen
 		}
@@ -305,7 +310,7 @@ func Widened(v *Expr) *Expr {
 	return v
 }
 
-// Unstored returns the value to store in place of v. If v is a cast from f32 to a narrower float, that is the cast's
+// Unstored returns the value to store in place of v. If v is a cast from f32 to a narrower float, it returns the cast's
 // argument, because the store performs the cast anyway.
 func Unstored(v *Expr) *Expr {
 	if v.Kind == ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.DType != ir.F64 {

@@ -41,9 +41,9 @@ const (
 type Factor struct {
 	Kind   FactorKind
 	Axis   int    // of FactorAxis
-	Extent ir.Dim // of FactorAxis: the coordinate is less
+	Extent ir.Dim // of FactorAxis: the coordinate is less than this
 	Sym    string // of FactorSym
-	Bound  int64  // of FactorSym: the value is at most
+	Bound  int64  // of FactorSym: the value is at most this
 	X, D   Index  // of FactorDiv, FactorMod, FactorClamp
 	Value  *Expr  // of FactorValue
 	// key is equal for equal factors, and sorts them.

@@ -178,8 +178,8 @@ func (p MatMul) Sums() ir.DType {
 
 // Store writes a value to element Index of a binding, once per point of the parallel axes. With PerElement it writes
 // once per element of the row. In an attention, a store without PerElement writes once per row, and a store with
-// PerElement once per element of the row's result. In a recurrence, a store with PerElement writes once per time, and
-// another once per key.
+// PerElement once per element of the row's result. In a recurrence, a store with PerElement writes once per time, and a
+// store without PerElement once per key.
 type Store struct {
 	Bind       int
 	Index      Index
@@ -310,9 +310,9 @@ func (k *Kernel) otherIndices() []*Index {
 	return all
 }
 
-// BF16Terms returns the number of bf16 matmuls that compute one matmul with split operands (see MatMul.BF16x3). It is
-// three, minus one for each operand that consists of loaded bf16 values in all matmuls, which have no low part. exactA
-// and exactB report these operands.
+// BF16Terms returns the number of bf16 matmuls that compute one matmul with operands split into a high and a low part
+// (see MatMul.BF16x3). That takes three. Loaded bf16 values have no low part. So it takes one less if the operand A of
+// all matmuls of the kernel consists of such values, which exactA reports, and one less for B, with exactB.
 func (k *Kernel) BF16Terms() (terms int, exactA, exactB bool) {
 	exactA, exactB = true, true
 	for _, p := range k.MatMuls {

@@ -31,7 +31,7 @@ func (l *Loop) describe() string {
 
 // Region is a range of steps that is repeated. Regions are nested or disjoint.
 type Region struct {
-	First int `json:"first"` // a step
+	First int `json:"first"` // number of the first step
 	Count int `json:"count"` // number of steps, at least 1
 	// Trips is the number of repetitions. There is a barrier before each trip and after the last.
 	Trips ir.Dim `json:"trips"`

@@ -49,9 +49,9 @@ type Sizes struct {
 	Parts    []int             // numbers of parts, for split-K, or for splitting an attention's keys
 }
 
-// StoredOperand says that a matmul's operand is materialized before the matmul, padded to Rows elements along its own
-// axis and Depth elements along the contraction axis. 0 means no padding. If one operand's contraction axis is padded,
-// the other's is too.
+// StoredOperand says that a matmul's operand is materialized before the matmul. It is padded to Rows elements along its
+// own axis (the rows of A, or the columns of B), and to Depth elements along the contraction axis. 0 means no padding.
+// If the contraction axis of one operand is padded, the contraction axis of the other operand is too.
 type StoredOperand struct {
 	Operand     *Expr
 	Rows, Depth int
@@ -84,7 +84,8 @@ type Work struct {
 	Groups    int64            // workgroups that share the work, each on its own core; 0 means enough for all cores
 	Custom    *ir.CustomKernel // the kernel that the device must be able to run, if set
 	// Format is the block format of a weight. Rows and Columns are the extents of the matmul's result, and Depth is the
-	// extent of its contraction axis. For FormSteps, they are the extents of all states together, and the times.
+	// extent of its contraction axis. For FormSteps, Rows is the number of rows of all states together, Columns the
+	// number of elements of a row, and Depth the number of times.
 	Format               ir.DType
 	Rows, Columns, Depth ir.Dim
 	Matmuls              []MatmulWork // in f32, each a dispatch that is not in Launches
@@ -99,7 +100,7 @@ type Form string
 // The forms that devices prefer or not by measurement.
 const (
 	FormQuantizedRows Form = "quantized rows" // a kernel quantizes rows to int8 for a matmul with a quantized weight
-	FormStoredRows    Form = "stored rows"    // such a matmul reads rows that are stored as int8 with scales
+	FormStoredRows    Form = "stored rows"    // a matmul with a quantized weight reads rows stored as int8 with scales
 	FormHalves        Form = "halves"         // such a matmul reads exact rows that are stored as sums of two f16
 	FormScores        Form = "scores"         // an attention stores its scores for its gradients
 	FormPlanes        Form = "planes"         // the blocks of a weight lie in planes
@@ -116,7 +117,7 @@ const (
 	FormCompare    Form = "compare"    // each destination is compared with each index, which is quadratic
 	FormAccumulate Form = "accumulate" // updates change destinations by integer atomics
 	FormAnyOrder   Form = "any order"  // updates change destinations by float atomics
-	FormSort       Form = "sort"       // updates in the order of their indices are folded
+	FormSort       Form = "sort"       // updates are sorted by their indices, and folded in that order
 )
 
 // Rates are a device's speed: bytes per nanosecond of all cores together, and nanoseconds per dispatch.

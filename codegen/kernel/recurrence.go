@@ -12,13 +12,13 @@ import (
 //
 //	S(key) = S(key)*Decay + (sum over keys of S*A)*B(key) + V*K(key)
 //
-// where A reads S from before. A row has the results:
+// where S in the sum is the state before this time. A row has the results:
 //
 //	result 0: at each time, the sum over keys of S*Q
 //	result 1: an element of S after the last time
 //
-// A store per element (see [Store]) writes once per time, and may use result 0. Another store writes once per key, and
-// may use result 1.
+// A store with PerElement (see [Store]) writes once per time, and may use result 0. A store without it writes once per
+// key, and may use result 1.
 type Recurrence struct {
 	Keys  ir.Dim // extent of the key axis
 	State *Expr  // S before the first time; uses the parallel axes and the key axis

@@ -68,7 +68,8 @@ func (s splitter) statAt(run Index, which int64) Index {
 	return s.row.Mul(DimIndex(s.runs)).Plus(run).Times(2).Plus(Const(which))
 }
 
-// partial returns the first kernel: the attention over each run of keys.
+// partial returns the first of the two kernels: the attention over each run of keys. For each row and run, it stores
+// the weighted sum of values in the first scratch buffer, and the largest score and the sum of weights in the second.
 func (s splitter) partial(scratch []Scratch) *Kernel {
 	ax := s.k.AttentionAxes()
 	parallel := slices.Clone(s.k.Parallel)
@@ -76,6 +77,7 @@ func (s splitter) partial(scratch []Scratch) *Kernel {
 	run := Axis(ax.Split, s.runs)
 	return Map(s.k, Edit{Name: s.k.Name + "_split", Parallel: parallel, Stores: func(m *Mapping) []Store {
 		binds := s.bind(m, scratch, Binding{Write: true})
+		// The attention's results are 0, the largest score, 1, the sum of weights, and 2, the weighted sum of values.
 		return []Store{
 			{Bind: binds[0], Index: s.sumAt(run), Value: m.Builder.Acc(2, ir.F32, "weighted"), PerElement: true},
 			{Bind: binds[1], Index: s.statAt(run, 0), Value: m.Builder.Acc(0, ir.F32, "top")},

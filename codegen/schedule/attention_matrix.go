@@ -8,9 +8,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// flashMatrixTile is a tile of an attention on cooperative matrices. It has Subgroups subgroups, each with a fragment
-// of rows. Parts subgroups share their rows. A step covers Keys keys in Stages stages. Parts and Stages of 0 mean 1.
-// The tile is for vectors of up to Width elements, or of any length if Width is 0.
+// flashMatrixTile is a tile of an attention on cooperative matrices. Subgroups is the number of subgroups, and each
+// computes a fragment of rows. Parts is the number of subgroups that compute the same rows together. A step covers Keys
+// keys, and shared memory has room for the keys of Stages steps. Parts and Stages of 0 mean 1. The tile is for queries
+// and values of up to Width elements, or of any length if Width is 0.
 type flashMatrixTile struct{ Subgroups, Keys, Stages, Width, Parts int }
 
 // flashMatrixCandidates lists tiles on cooperative matrices: first the tiles that fill the device, with the most rows

@@ -112,8 +112,9 @@ func (h heuristics) runOf(b ir.DType) int {
 }
 
 // Layout returns the layout of a weight in block format t in device memory, given all kernels that read it. Every
-// generated kernel can read every layout. Matmuls decide, because they read all of the weight. Custom kernels always
-// get the layout of the file.
+// generated kernel can read both layouts, but custom kernels need the layout of the file. The matmuls decide, because
+// they read all of the weight: a matmul of few rows gets planes. If only matmuls of many rows read the weight, they get
+// planes too, unless blockHeuristics.fileTiles is set.
 func Layout(t ir.DType, readers []*kernel.Kernel, caps device.Caps) kernel.Layout {
 	matmuls, fewRows := false, false
 	for _, k := range readers {

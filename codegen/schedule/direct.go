@@ -18,7 +18,9 @@ type directTile struct {
 func (h heuristics) directTime(k *kernel.Kernel) float64 {
 	sh, t := matShapeOf(k), h.direct
 	rows := sh.M + ceilDiv(sh.M, int64(t.M))*t.Loads
-	full := float64(t.M) / float64(int64(t.M)+t.Loads) // fraction of the time of M rows that is arithmetic
+	// The efficiency was measured for M rows, including the loads of B. full is the fraction of that time that is
+	// arithmetic.
+	full := float64(t.M) / float64(int64(t.M)+t.Loads)
 	flops := 2 * full * float64(sh.Batch*rows) * float64(sh.N) * float64(sh.K) * float64(len(k.MatMuls))
 	return flops / (t.Efficiency * h.VectorF32 * 1e3)
 }
@@ -52,9 +54,10 @@ func directSchedule(rows, columns, depth, wg int) kernel.MatDirect {
 		Tile: kernel.Tile{TileM: rows, TileN: wg * columns, TileK: depth}, ThreadM: rows, ThreadN: columns}
 }
 
-// cheapOperands reports whether all operands are plain loads with cheap indices: linear in the coordinates. Only an A
-// may be nonlinear along the contraction axis, as with joined heads. The direct variant computes indices more often
-// than the tile variant: it computes A's indices again for every few columns.
+// cheapOperands reports whether all operands are plain loads with cheap indices: linear in the coordinates. Only
+// operand A of a matmul may be nonlinear along the contraction axis, for example if A consists of joined heads. The
+// direct variant computes indices more often than the tile variant: it computes A's indices again for every few
+// columns.
 func cheapOperands(k *kernel.Kernel) bool {
 	row, col, fold := len(k.Parallel)-2, len(k.Parallel)-1, k.FoldAxis()
 	for _, p := range k.MatMuls {

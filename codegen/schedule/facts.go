@@ -14,7 +14,8 @@ const unknownExtent = int64(1) << 50
 // overflow.
 const maxBatch = int64(1) << 26
 
-// points returns the number of points of the given axes, with every symbol at its bound.
+// points returns the number of points of the given axes, with every symbol at its bound. It returns unknownExtent
+// instead of a larger number.
 func points(dims []ir.Dim) int64 {
 	n := int64(1)
 	for _, d := range dims {
@@ -27,7 +28,7 @@ func points(dims []ir.Dim) int64 {
 	return n
 }
 
-// matShape is the size of a matmul with every symbol at its bound.
+// matShape is the size of a batch of matmuls [M,K] x [K,N], with every symbol at its bound.
 type matShape struct{ Batch, M, N, K int64 }
 
 // matShapeOf returns the size of a matmul kernel.
@@ -212,7 +213,7 @@ func selectShared(k *kernel.Kernel, s kernel.Row) int {
 // tileShared is the shared memory, in bytes, of the operands' tiles.
 func tileShared(k *kernel.Kernel, s kernel.MatTile) int {
 	a, b := operands(k)
-	if s.Steps {
+	if s.Steps { // the tiles are stored by steps along the contraction axis, else by rows and columns
 		return (a*StepPitch(s.TileM) + b*StepPitch(s.TileN)) * s.TileK * 16 * max(s.Stages, 1)
 	}
 	vector := 16

@@ -30,9 +30,9 @@ func (g MatGrid) Grid(k *kernel.Kernel) kernel.Grid {
 	return out
 }
 
-// MatMulGrid puts tile columns in x, tile rows in y and the batch in z. If y or z exceeds the device's limit (65535 on
-// most), rows or batch move to x, which allows 2^31-1 on NVIDIA and AMD. If nothing fits, the error names the matmul
-// and the limits.
+// MatMulGrid returns the grid of a matmul in tiles: the tiles along the columns are in x, the tiles along the rows in
+// y, and the batch in z. If y or z exceeds the device's limit (65535 on most), the rows or the batch move to x, which
+// allows 2^31-1 on NVIDIA and AMD. If nothing fits, the error names the matmul and the limits.
 func MatMulGrid(k *kernel.Kernel, s kernel.Tile, caps device.Caps) (MatGrid, error) {
 	r := len(k.Parallel)
 	cols := []AxisTiles{{r - 1, max(s.TileN, 1)}}

@@ -46,9 +46,9 @@ func (h heuristics) halves(k *kernel.Kernel, how Skinny, caps device.Caps) []Can
 	return byCost(all)
 }
 
-// halvesSchedule returns the schedule of a tile, and false if the device has no fragments for it. It takes the largest
-// fragments that divide a strip, the quants with one scale. A step of the contraction has at least the how.Span
-// elements that are decoded together.
+// halvesSchedule returns the schedule of a tile, and false if the device has no fragments for it. how describes the
+// format of the blocks and rows. A strip is the how.Strip quants that share a scale, and the schedule has the largest
+// fragments that divide it. A step of the contraction has at least the how.Span elements that are decoded together.
 func (tl matrixTile) halvesSchedule(how Skinny, caps device.Caps) (s kernel.Skinny, ok bool) {
 	f, sub := device.MatrixShape{}, subgroupOf(caps)
 	for _, m := range subgroupMatrices(caps, ir.F16, ir.F32) {

@@ -230,12 +230,14 @@ func checkCoopMat(k *kernel.Kernel, s kernel.CoopMat, caps device.Caps) error {
 	return nil
 }
 
-// StagedPitch is the distance, in units, between lines of an operand's tile in shared memory. A line has inner
-// elements, and a unit has unit elements. It is odd, so that the lines of a fragment start in different banks.
+// StagedPitch is the distance, in units, between lines of an operand's tile in shared memory. inner is the number of
+// elements of a line, and unit the number of elements of a unit. The distance is odd, so that the lines of a fragment
+// start in different banks.
 func StagedPitch(inner, unit int) int { return inner/unit | 1 }
 
-// StagedUnits is the size, in units, of one operand's tile in shared memory. Lines go along the contraction axis if
-// along, and otherwise along the operand's other axis, which has extent elements.
+// StagedUnits is the size, in units, of one operand's tile in shared memory. The tile has tileK elements along the
+// contraction axis and `extent` elements along the operand's other axis. If along is true, its lines lie along the
+// contraction axis, and otherwise along the other one. A unit has `unit` elements.
 func StagedUnits(along bool, extent, tileK, unit int) int {
 	if along {
 		return extent * StagedPitch(tileK, unit)
@@ -296,6 +298,6 @@ func CoopMatResult(s kernel.CoopMat, fragments int) int {
 	return s.FragM * CoopMatResultPitch(s, fragments)
 }
 
-// CoopMatResultPitch is the distance between rows of these results in units of 16 bytes. It is odd to avoid bank
-// conflicts.
+// CoopMatResultPitch is the distance, in units of 16 bytes, between rows of adjacent fragments of 32-bit results in
+// shared memory. It is odd to avoid bank conflicts.
 func CoopMatResultPitch(s kernel.CoopMat, fragments int) int { return fragments*s.FragN/4 | 1 }

@@ -111,8 +111,8 @@ func checkTensorOperand(k *kernel.Kernel, step int, v *kernel.Expr, other int, t
 	return nil
 }
 
-// rowsApart reports whether lines of inner elements, which begin pitch elements apart, do not overlap. Tensor strides
-// require that. A single line cannot overlap.
+// rowsApart reports whether lines do not overlap, as tensor strides require. There are `outer` lines of `inner`
+// elements each, and they begin pitch elements apart. A single line cannot overlap.
 func rowsApart(pitch kernel.Index, inner, outer ir.Dim) bool {
 	return outer.Is(1) || pitch.Minus(kernel.DimIndex(inner)).NonNegative()
 }

@@ -76,14 +76,15 @@ func (m machine) peak(k *kernel.Kernel) float64 {
 }
 
 // matrixTime estimates the time of a matmul in nanoseconds. groups is its number of workgroups, depth its contraction
-// length, and peak the rate of all cores.
+// length, and peak the peak rate of all cores together, in thousands of operations per nanosecond.
 func (h heuristics) matrixTime(tl matrixTile, groups, depth int64, peak float64) float64 {
 	return tl.time(groups, h.cores, tileFlops(tl.M, tl.N, depth, 1), peak)
 }
 
-// time estimates the time in nanoseconds of workgroups that each do the given number of operations. They run in waves
-// of one (or PerCore) per core, and a partial wave takes as long as a full one. Concurrent workgroups of a core hide
-// each other's latency: n of them reach n times the rate of one alone, up to the rate of many.
+// time estimates the time in nanoseconds of `groups` workgroups of `flops` operations each, on a device with the given
+// number of cores and peak rate (see matrixTime). The workgroups run in waves of one (or PerCore) per core, and a
+// partial wave takes as long as a full one. Concurrent workgroups of a core hide each other's latency: n of them reach
+// n times the rate of one alone, up to the rate of many.
 func (tl matrixTile) time(groups, cores int64, flops, peak float64) float64 {
 	efficiency, perCore := tl.Efficiency, int64(max(tl.PerCore, 1))
 	switch {

@@ -272,7 +272,8 @@ var nvidiaRows = blockVecs{
 const longRow = 12 << 10
 
 // byteLookup describes how a matvec of one int8 row reads blocks by lookup, with the given number of copies of the
-// codebook. rounds is for matvecs that quantize the row themselves.
+// codebook in shared memory. If the row consists of floats, rounds says when the matvec itself quantizes it to int8,
+// and with which parameters.
 func byteLookup(copies int, rounds lookupRounding) lookupVec {
 	return lookupVec{run: 32, lanes: 64, columns: 8, copies: copies, rounds: rounds}
 }

@@ -55,8 +55,8 @@ func waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 
 // storedOperands returns the layouts of operands that cooperative matrices cannot load directly: computed operands,
 // such as conversions from f32, and operands with rows that are not aligned to 16 bytes. It leaves out operands in
-// block formats unless decoded is set, and operands that fewer tiles read than rereads. For a matmul that is split into
-// bf16 terms, it returns all operands, along the axis of their present layout.
+// block formats unless decoded is set, and operands that fewer than `rereads` tiles read. For a matmul that is split
+// into bf16 terms, it returns all operands, along the axis of their present layout.
 func storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kernel.StoredOperand) {
 	dtype, ok := MatrixDType(k)
 	inTerms := k.MatMuls[0].BF16x3

@@ -129,9 +129,9 @@ func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
 	return kernel.Estimate{Before: before, After: after, Margin: r.Margin}
 }
 
-// timeOf returns the total time in nanoseconds of kernels that run in sequence, and their number. splits says that a
-// later rule splits their sums among workgroups if that is faster. If a time is unknown, why is the reason. It skips
-// kernels that only repack weights, because they run once, at load.
+// timeOf returns the total time in nanoseconds of kernels that run in sequence, and the number of these kernels (run).
+// It skips kernels that only repack weights, because they run once, at load. splits says that a later rule splits the
+// kernels' sums among workgroups if that is faster. If a time is unknown, why is the reason.
 func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int, why string) {
 	for _, k := range list {
 		if k.Family == kernel.FamilyMap && k.CanPrepare(func(int) bool { return false }) {

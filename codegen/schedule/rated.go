@@ -63,8 +63,8 @@ func (tl matrixTile) suits(t Traits) bool {
 		(!tl.Few || t.Rows <= int64(tl.M)) && (tl.MatMuls == 0 || tl.MatMuls == t.MatMuls)
 }
 
-// RatedOf returns the facts for the estimate of a kernel's schedule. It returns false for schedules without tiles that
-// have rates.
+// RatedOf returns the facts by which the time of a kernel's schedule is estimated. It returns false for a schedule that
+// no [RateTable] covers.
 func RatedOf(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (Rated, bool) {
 	h := heuristicsOf(caps)
 	_, bytes := ByteMatMuls(k)

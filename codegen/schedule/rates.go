@@ -70,7 +70,7 @@ func (h *heuristics) tileRates() (all []TileRate) {
 	return all
 }
 
-// setRates gives tiles the rates with their keys. Others keep theirs.
+// setRates sets the rates of each tile to the fitted rates for its key. Tiles without fitted rates keep their own.
 func (h *heuristics) setRates(fitted map[string]rate) {
 	h.eachRate(func(r TileRate, efficiency, alone *float64) {
 		if f, ok := fitted[r.Key()]; ok {

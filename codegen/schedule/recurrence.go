@@ -101,8 +101,8 @@ const (
 	stateWaitCycles = 1600 // until a load is there, with others under way
 	stateLoopCycles = 20   // a round of the loop
 	stateSumCycles  = 2    // exchanging a sum with another lane
-	aloneFactor     = 1.9  // by which a subgroup is slower if a scheduler has no other
-	waitingFactor   = 1.7  // by which corrections are slower whose operands are not loaded ahead
+	aloneFactor     = 1.9  // slowdown of a subgroup that is alone on its scheduler
+	waitingFactor   = 1.7  // slowdown of corrections with operands that are not loaded ahead
 	nsPerCycle      = 0.6
 )
 

@@ -324,5 +324,5 @@ func matVecSchedule(sh matShape, lanes, tileN, threadN, wg, subgroup int) kernel
 		Tile: kernel.Tile{TileM: m, TileN: tileN}, LanesPerRow: lanes, ThreadM: m, ThreadN: threadN}
 }
 
-// roundUp returns n, rounded up to a multiple of to.
+// roundUp returns n, rounded up to a multiple of `to`.
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

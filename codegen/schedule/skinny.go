@@ -138,7 +138,7 @@ func (r Skinny) WeightUnits(s kernel.Skinny) int {
 	return max(r.Stages(s)*r.WeightStage(s), results)
 }
 
-// WeightScales is the number of scales of these quants in shared memory.
+// WeightScales is the number of scales in shared memory for the quants of one B, for all subgroups in one step.
 func (r Skinny) WeightScales(s kernel.Skinny) int {
 	return s.TileN * s.SubgroupsK * (s.TileK / r.Strip)
 }
@@ -148,7 +148,7 @@ func (r Skinny) RowUnits(s kernel.Skinny) int {
 	return s.SubgroupsK * r.Parts * s.TileM * r.Pitch(s)
 }
 
-// RowScales is the number of scales of these elements in shared memory.
+// RowScales is the number of scales in shared memory for the elements of the rows, in one step.
 func (r Skinny) RowScales(s kernel.Skinny) int {
 	if r.Halves {
 		return 0

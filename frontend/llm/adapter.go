@@ -16,8 +16,8 @@ const (
 	AdapterB = ".lora_b" // [out, rank], or [experts, out, rank]
 )
 
-// Adapter is a low-rank adapter of a model (LoRA, Hu et al. 2021, arXiv:2106.09685): the result of a matmul of x with a
-// matrix W also has Scale*Factor times x A^T B^T. See package lora for files.
+// Adapter is a low-rank adapter of a model (LoRA, Hu et al. 2021, arXiv:2106.09685). It adds Scale*Factor * x A^T B^T
+// to the result of the matmul of x with a matrix W of the model. See package lora for files.
 type Adapter struct {
 	Prefix   string // of the names of the adapter's weights in graphs
 	Scale    float64

@@ -167,9 +167,10 @@ func (g group) along(first frontend.Tensor) frontend.Tensor {
 	return first.Unsqueeze(1).Add(first.Builder().Iota(ir.I32, 0, g.each))
 }
 
-// mask returns what attention adds to the scores [N, 1, each, kept] of the rows: minus infinity for keys after a row's
-// position and before its window, otherwise 0 or the ALiBi bias. kept is the number of cached positions per text. With
-// ring, they are a ring buffer of the latest ones: positions after a row's are there at a distance beyond the window.
+// mask returns the mask that attention adds to the scores [N, 1, each, kept] of the rows: minus infinity for keys after
+// a row's position and before its window, otherwise 0 or the ALiBi bias. kept is the number of cached positions per
+// text. With ring, they are a ring buffer of the latest ones: positions after a row's are there at a distance beyond
+// the window.
 func (g group) mask(l layer, ring bool, kept int) frontend.Tensor {
 	b, tiles := g.texts.Builder(), g.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)

@@ -38,8 +38,8 @@ type Config struct {
 	// replace scores and logits by cap*tanh(x/cap) (Gemma Team 2024); 0 changes nothing.
 	AttentionScale, AttentionSoftcap, LogitSoftcap float64
 
-	// EmbeddingScale multiplies the embedded tokens, ResidualScale what attention and feed-forward layers add to the
-	// residual stream, and LogitScale the logits. 0 means 1.
+	// EmbeddingScale multiplies the embedded tokens, and LogitScale the logits. ResidualScale multiplies the results of
+	// attention and of feed-forward layers before they are added to the residual stream. 0 means 1.
 	EmbeddingScale, ResidualScale, LogitScale float64
 
 	// TemperatureScale makes attention sharper in long texts: a query at position p is multiplied by
@@ -52,7 +52,7 @@ type Config struct {
 	// PlainHeadNorms means that layers with rotary embeddings normalize each head of queries and keys, without weights.
 	PlainHeadNorms bool
 
-	// ClampQKV limits queries, keys and values to its range around 0. 0 means no limit.
+	// ClampQKV limits the elements of queries, keys and values to -ClampQKV … ClampQKV. 0 means no limit.
 	ClampQKV float64
 
 	// MaxALiBi is the slope exponent of attention with linear biases (ALiBi; Press et al. 2021, arXiv:2108.12409), 8 in
@@ -73,8 +73,8 @@ type Config struct {
 	// the same.
 	LocalHeadDim, LocalRopeDims int
 
-	// SharedKV is the number of last layers that have no keys and values of their own. They attend to the keys and
-	// values of the last layer before them that has a window, or has none, as they do.
+	// SharedKV is the number of last layers that have no keys and values of their own. Each of these attends to the
+	// keys and values of one of the layers before them: the last of its own kind, with or without a window.
 	SharedKV int
 
 	// Streams is the number of parts of the residual stream (AltUp), and 0 if there is one. PerLayerWidth is the width
@@ -84,9 +84,9 @@ type Config struct {
 	Sparsity               []float64
 
 	// Window is the number of positions that a token attends to, including itself; 0 means all. In an encoder a token
-	// attends to Window/2 positions on each side. Every WindowPeriod-th layer has no window; 0 means that all layers
-	// have it. With FullFirst, it is the first layer of each period that has none. WindowLayers, if set, says for each
-	// layer whether it has.
+	// attends to Window/2 positions on each side. The last layer of every WindowPeriod layers has no window or, with
+	// FullFirst, the first of them has none. A WindowPeriod of 0 means that all layers have a window. WindowLayers, if
+	// set, says for each layer whether it has one.
 	Window, WindowPeriod int
 	FullFirst            bool
 	WindowLayers         []bool
@@ -130,8 +130,8 @@ type Config struct {
 	Experts     int
 	ExpertsUsed int // per token
 
-	// The first DenseLayers layers have no experts, and neither has any layer except every ExpertPeriod-th; 0 means
-	// that all have. These layers have DenseFeedForward hidden elements.
+	// The first DenseLayers layers have no experts. Of the others, only the last layer of every ExpertPeriod layers has
+	// experts; an ExpertPeriod of 0 means that all have. Layers without experts have DenseFeedForward hidden elements.
 	DenseLayers, ExpertPeriod, DenseFeedForward int
 
 	SharedFeedForward int     // hidden elements of the expert that every token uses; 0 for none

@@ -483,9 +483,9 @@ func (l layer) temperature() frontend.Tensor {
 	return steps.Log1p().MulScalar(l.TemperatureScale).AddScalar(1).Unsqueeze(1)
 }
 
-// alibi returns ALiBi's biases [Heads, ...] of scores, for distances back [1, ...] from keys to a query: negative
-// integers for earlier keys. A bias that all keys of a query share changes nothing, so that the distances of the text's
-// last query serve all.
+// alibi returns ALiBi's biases [Heads, ...] of scores. back [1, ...] has the distance of each key from its query, times
+// -1. A bias that all keys of a query share changes nothing, so the distances from the text's last query serve all
+// queries.
 func (l layer) alibi(back frontend.Tensor) frontend.Tensor {
 	slopes, power := make([]float32, l.Heads), 1 // power is the largest power of two up to Heads
 	for power*2 <= l.Heads {
@@ -507,7 +507,8 @@ func (l layer) alibi(back frontend.Tensor) frontend.Tensor {
 
 // magnify applies RopeMagnitude to the scores, as if it multiplied the rotated elements of queries and keys. If whole
 // heads are rotated, it multiplies the scale of the scores by RopeMagnitude squared. Otherwise it multiplies the
-// rotated elements of the queries by it. It returns the queries and the scale.
+// rotated elements of the queries by RopeMagnitude squared: once for the queries and once for the keys. It returns the
+// queries and the scale.
 func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float64) {
 	square := l.RopeMagnitude * l.RopeMagnitude
 	if l.RopeDims == l.HeadDim {

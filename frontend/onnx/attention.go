@@ -29,7 +29,7 @@ func flexAttention(c *call) tensor {
 	a.setScale()
 	a.q, a.k, a.v = castTo(a.q, in), castTo(a.k, in), castTo(a.v, in)
 	heads := a.q.Dim(1)
-	y := a.q.MatMulT(a.repeated(a.k, heads)).MulScalar(a.scale)
+	y := a.q.MatMulT(a.repeatHeads(a.k, heads)).MulScalar(a.scale)
 	modified := func(y tensor, name string) tensor { // applies the subgraph of an attribute, if there is one
 		if !c.hasAttr(name) {
 			return y
@@ -41,11 +41,12 @@ func flexAttention(c *call) tensor {
 		return c.asTensor(out[0])
 	}
 	y = modified(modified(y, "score_mod").Softmax(3), "prob_mod")
-	return castTo(y.MatMul(a.repeated(a.v, heads)), t)
+	return castTo(y.MatMul(a.repeatHeads(a.v, heads)), t)
 }
 
-// repeated returns keys or values [B, G, S, D] for each of the query heads, which share them in groups.
-func (c *call) repeated(k tensor, heads ir.Dim) tensor {
+// repeatHeads returns keys or values k [B, G, S, D] as [B, heads, S, D]: each of the G key heads is repeated for the
+// query heads that share it.
+func (c *call) repeatHeads(k tensor, heads ir.Dim) tensor {
 	g := k.Dim(1)
 	if g == heads {
 		return k
@@ -74,7 +75,8 @@ func mergeHeads(x tensor) tensor {
 }
 
 // attentionNode is a node Attention while it is built, with queries [B, H, T, D], keys [B, G, S, D] and values [B, G,
-// S, E]. Keys and values from the cache come before the node's own.
+// S, E]: B sequences, H query heads that share G key heads, T queries, S keys, and vectors of D and E elements. Keys
+// and values from the cache come before the node's own.
 type attentionNode struct {
 	*call
 	q, k, v tensor
@@ -167,7 +169,7 @@ func (a *attentionNode) queries() tensor {
 	return a.b.Iota(ir.I32, 2, 1, 1, a.q.Dim(2), 1).Add(a.offset)
 }
 
-// hideUnless hides the keys for which the mask visible is false, in addition to keys already hidden.
+// hideUnless hides the keys for which the mask `seen` is false, in addition to keys already hidden.
 func (a *attentionNode) hideUnless(seen tensor) {
 	if !a.visible.IsZero() {
 		seen = a.visible.And(seen)
@@ -289,7 +291,7 @@ func (a *attentionNode) hasKeys() tensor {
 // scores returns a stage of the computation of the weights. mode is the stage: 0 for the scores, 1 after the soft cap,
 // 2 after the mask, and 3 for the weights.
 func (a *attentionNode) scores(mode int) tensor {
-	y := a.q.MatMulT(a.repeated(a.k, a.q.Dim(1))).MulScalar(a.scale)
+	y := a.q.MatMulT(a.repeatHeads(a.k, a.q.Dim(1))).MulScalar(a.scale)
 	if a.softcap > 0 && mode > 0 {
 		y = wide(y, func(y tensor) tensor { return y.DivScalar(a.softcap).Tanh().MulScalar(a.softcap) })
 	}
@@ -313,9 +315,10 @@ func (a *attentionNode) scores(mode int) tensor {
 	return y
 }
 
-// linearAttention builds linear attention: keys and values accumulate in a state [B, G, D, E]. At each position, a
-// gated rule lets the state decay, and a delta rule corrects it (Yang et al. 2024, arXiv:2412.06464). It is op
-// delta_rule, with a head of the state for each head of the keys or, if there are more, of the queries.
+// linearAttention builds linear attention: keys of D elements and values of E elements, in G heads, accumulate in a
+// state [B, G, D, E]. At each position, a gated rule lets the state decay, and a delta rule corrects it (Yang et al.
+// 2024, arXiv:2412.06464). The result is op delta_rule. If there are more query heads than G, the values and the state
+// are repeated to have a head for each query head.
 func linearAttention(c *call) []*value {
 	c.must("q_num_heads", AttrInt)
 	c.must("kv_num_heads", AttrInt)
@@ -376,8 +379,8 @@ func linearAttention(c *call) []*value {
 }
 
 // causalConv builds CausalConvWithState, a convolution over time for decoding in pieces: y[b, c, t] = sum over k of
-// w[c, k] * x[b, c, t-size+1+k], where size is the window's. Input 3 has the size-1 positions before x (zeros without
-// it). The second result is the last size-1 positions, which the next call takes as its input 3.
+// w[c, k] * x[b, c, t-size+1+k], where size is the extent of the window. Input 3 has the size-1 positions before x;
+// without it they are zeros. The second result is the last size-1 positions, which the next call takes as its input 3.
 func causalConv(c *call) []*value {
 	x, w := c.x(0), c.x(1)
 	if x.Rank() != 3 || w.Rank() != 3 || !w.Shape().IsStatic() || w.Dim(2).Add < 1 || w.Dim(0) != x.Dim(1) {

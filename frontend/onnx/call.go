@@ -247,7 +247,7 @@ func (c *call) axis(axis, rank int) int {
 	return a
 }
 
-// axesFrom lists the axes from first on of a tensor of a rank.
+// axesFrom lists the axes from number first to rank-1.
 func axesFrom(first, rank int) []int {
 	var axes []int
 	for a := first; a < rank; a++ {
@@ -256,7 +256,7 @@ func axesFrom(first, rank int) []int {
 	return axes
 }
 
-// resolved applies axis to a list, and sorts it.
+// resolved converts a list of axes to 0 … rank-1, as method axis does, and sorts the list.
 func (c *call) resolved(axes []int, rank int) []int {
 	out := make([]int, len(axes))
 	for i, a := range axes {

@@ -236,7 +236,7 @@ func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string
 	flatRows, err1 := extents(a, aLetters, rows).Numel()
 	flatInner, err2 := extents(a, aLetters, inner).Numel()
 	flatColumns, err3 := extents(b, bLetters, columns).Numel()
-	// err1 || Without a contraction, or with extents that cannot be multiplied, it broadcasts, multiplies and sums.
+	// Without a contraction, or with extents that cannot be multiplied, contract broadcasts, multiplies and sums.
 	if len(inner) == 0 || err1 != nil || err2 != nil || err3 != nil || !a.DType().IsFloat() {
 		all := string(slices.Concat(out, inner))
 		y := permuted(a, aLetters, all).Mul(permuted(b, bLetters, all))

@@ -78,7 +78,8 @@ type foundExtent struct {
 // foundSymbols is the prefix of these symbols' names.
 const foundSymbols = "vkc_found_"
 
-// foundSymbol returns the symbol for the valid part of an axis with an extent.
+// foundSymbol returns a new symbol that stands for count, the number of valid elements along an axis. extent is the
+// extent of the axis, which bounds the symbol.
 func (im *importer) foundSymbol(count tensor, extent ir.Dim) ir.Dim {
 	name := fmt.Sprint(foundSymbols, count.Node().ID())
 	im.found[name] = foundExtent{count, extent}
@@ -201,8 +202,8 @@ func (c *call) uniqueOf(u frontend.Uniques, axis int, sorted bool) []*value {
 // maxBoxes is the largest number of boxes chosen per class, because each choice is an unrolled step.
 const maxBoxes = 1024
 
-// nonMaxSuppression chooses among boxes [B, N, 4] with scores [B, C, N]. For each class it repeatedly takes the box
-// with the highest score, and drops the boxes that overlap it.
+// nonMaxSuppression chooses among boxes [B, N, 4] with scores [B, C, N], for B images, N boxes and C classes. For each
+// class it repeatedly takes the box with the highest score, and drops the boxes that overlap it.
 func nonMaxSuppression(c *call) []*value {
 	boxes, scores := c.x(0), c.x(1)
 	if boxes.Rank() != 3 || scores.Rank() != 3 || !boxes.Dim(2).Is(4) {

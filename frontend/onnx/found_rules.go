@@ -23,8 +23,8 @@ type foundRule struct {
 // labels are labels for the axes of a node's inputs and results. Axes with equal labels have equal extents, or 1. If
 // an axis of an input is valid in part, then so are the axes of the results with this label.
 type labels struct {
-	in, out [][]int
-	folded  []int // labels of axes along which a result's element depends on all elements
+	in, out [][]int // the label of each axis, by input or result
+	folded  []int   // labels of axes along which a result's element depends on all elements
 }
 
 // opaque is the label of an axis that may not be valid in part.
@@ -200,8 +200,8 @@ type validLabels struct {
 // mask is the valid part of input 0 along an axis that the op folds.
 type mask struct {
 	axis  int
-	count tensor
-	valid tensor // bools of the input's rank, with extent 1 along the other axes
+	count tensor // number of valid elements, which are the first ones
+	valid tensor // whether each place along the axis is valid: bools of the input's rank, extent 1 along other axes
 }
 
 // ofPartlyValid builds a node with an input that is only partly valid in a run. build is the node's row for complete
@@ -343,8 +343,8 @@ func (c *call) check(v *value, holds tensor) {
 	c.checks = append(c.checks, name)
 }
 
-// mean returns the mean of x over axes, which stay with extent 1. x has the axes of input 0. If that is partly valid,
-// only valid elements count.
+// mean returns the mean of x over axes, which stay with extent 1. x has the axes of input 0. If only the first elements
+// of input 0 along one of the axes are valid (see mask), only these elements of x count.
 func (c *call) mean(x tensor, axes ...int) tensor {
 	if c.mask == nil {
 		return x.MeanKeep(axes...)

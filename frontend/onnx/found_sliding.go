@@ -118,7 +118,6 @@ func spreadAlong(c *call) []*value {
 	x := v.valid
 	stride := c.perAxis("strides", k, 1)[i]
 	// The extent of the result.
-	// The extent of the result.
 	n := x.count.SubScalar(1).MulScalar(float64(stride)).AddScalar(float64(size)).Max(x.count.Lit(0))
 	c.in = slices.Clone(c.in)
 	c.hide(0, 0)

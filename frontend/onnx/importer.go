@@ -34,8 +34,8 @@ type importer struct {
 	least      map[string]int64  // their minimum values, by the same names
 	longer     map[string]int64  // minimum lengths needed to build some nodes
 	derived    map[string]ir.Dim // extents of inputs that nodes need to follow from others
-	same       map[string]string // extents of inputs that equal an earlier one
-	joined     map[string]string // further ones that nodes need
+	same       map[string]string // extents of inputs that must equal an earlier one, by the builds before: its name
+	joined     map[string]string // the same for extents that this build found; see agree
 	names      map[string]string // by the file's name of an extent: its symbol
 	spellings  map[string]string // by symbol: the file's name
 	calls      int               // number of nodes built, counting functions and unrolled loops each time
@@ -288,7 +288,7 @@ func (im *importer) agree(extents ...ir.Dim) {
 			continue
 		case a != "" && b != "": // two extents of inputs
 			im.joined[b] = a
-		// D is an extent of an input, and first follows from others.
+		// d is an extent of an input, and first follows from other extents.
 		case b != "" && !slices.Contains(first.Symbols(), d.Sym):
 			im.derived[b] = first
 		case a != "" && !slices.Contains(d.Symbols(), first.Sym):

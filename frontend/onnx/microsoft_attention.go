@@ -218,7 +218,8 @@ func decoderMaskedAttention(c *call) []*value {
 	return a.withScores()
 }
 
-// withScores returns the results of an attention op: the values, keys, values and, if wanted, scores.
+// withScores returns the results of an attention op: the attention, the keys, the values and, if the node names a
+// fourth result, the scores.
 func (a *attentionNode) withScores() []*value {
 	out := several(mergeHeads(a.q.Attention(a.k, a.v, a.options()...)), a.k, a.v)
 	if a.wants(3) {

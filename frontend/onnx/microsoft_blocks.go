@@ -28,8 +28,8 @@ var microsoftBlockOps = table{
 // (number - zero) * scale.
 type blocked struct {
 	*call
-	// packed is an input of bytes, with the numbers from the lowest bits up; scales is one of [rows, blocks], and zeros
-	// one of zero points or -1.
+	// These are numbers of inputs. Input packed has bytes, each with its elements from the lowest bits up. Input scales
+	// is [rows, blocks]. Input zeros has the zero points; -1 means that the op has no such input.
 	packed, scales, zeros int
 	bits, rows, columns   int
 	block                 int // elements of a block
@@ -309,14 +309,15 @@ func matmulNBits(c *call) tensor {
 	return b.times(c.x(0), 5)
 }
 
-// nbits returns a matrix of an op that fuses several, with N rows, from input packed on.
+// nbits returns one matrix of an op that multiplies by several. Input number packed has its bytes, and the next input
+// its scales. The matrix has the given number of rows.
 func (c *call) nbits(packed, rows int) *blocked {
 	return &blocked{call: c, packed: packed, scales: packed + 1, zeros: -1, bits: c.intAttr("bits", 4), rows: rows,
 		columns: c.mustInt("K"), block: c.mustInt("block_size")}
 }
 
-// normalizedSkip returns input 0 plus input 1, a residual connection, if given, and that normalized by input 2, if
-// given.
+// normalizedSkip returns sum, which is input 0 plus input 1 (a residual connection), and x, which is the RMS norm of
+// sum with the weights of input 2. If input 1 is omitted, sum is input 0. If input 2 is omitted, x is sum.
 func (c *call) normalizedSkip() (x, sum tensor) {
 	sum = c.x(0)
 	if c.has(1) {

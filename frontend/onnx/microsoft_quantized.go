@@ -201,8 +201,9 @@ func reduceSumInteger(c *call) tensor {
 	return x.Cast(t).Sum(axes...)
 }
 
-// dynamicQuantizeLSTM builds DynamicQuantizeLSTM, with weights [D, I, 4*H] and [D, H, 4*H] of 8-bit integers. The
-// inputs of all steps together, and the state of each step, are quantized by the range of their elements.
+// dynamicQuantizeLSTM builds DynamicQuantizeLSTM, with weights [D, I, 4*H] and [D, H, 4*H] of 8-bit integers, for D
+// directions, I input elements and H elements of the state. The inputs of all steps together, and the state of each
+// step, are quantized by the range of their elements.
 func dynamicQuantizeLSTM(c *call) []*value {
 	weights := func(i, scale int) tensor {
 		s, z := c.x(scale), c.x(scale+1)

@@ -102,7 +102,7 @@ func (c *call) ofOpset(list []change, newest func() []*value) []*value {
 	return newest()
 }
 
-// onNode returns the older of a change that only affects the node's attributes and inputs.
+// onNode returns the function older (see type change) of a change that only affects the node's attributes and inputs.
 func onNode(change func(c *call)) func(c *call, newer func() []*value) []*value {
 	return func(c *call, newer func() []*value) []*value {
 		change(c)
@@ -110,8 +110,8 @@ func onNode(change func(c *call)) func(c *call, newer func() []*value) []*value 
 	}
 }
 
-// instead returns the older of a change after which the op has nothing in common with its previous form, which was that
-// of another op.
+// instead returns the function older (see type change) of a change after which the op has nothing in common with its
+// previous form. It builds that form as the given other op.
 func instead(op string) func(c *call, newer func() []*value) []*value {
 	return func(c *call, _ func() []*value) []*value {
 		row := domains[""][op]
@@ -128,7 +128,8 @@ func inputSince(opset int64, first int, attrs ...string) change {
 	})}
 }
 
-// leftOut returns the older of a change that removed an attribute without effect on the result.
+// leftOut returns the function older (see type change) of a change that removed an attribute without effect on the
+// result.
 func leftOut(name string) func(c *call, newer func() []*value) []*value {
 	return onNode(func(c *call) { c.setAttr(name, nil) })
 }

@@ -15,7 +15,7 @@ var recurrentOps = table{
 
 // recurrence is one direction of a recurrent layer: a loop over the steps, each with a matmul of the state by the
 // recurrent weights. One matmul before the loop multiplies the inputs of all steps. If there are only a few steps, they
-// are unrolled.
+// are unrolled. In shapes, T is the number of steps, N the number of sequences, and H the extent of the state.
 type recurrence struct {
 	c       *call
 	x       tensor // [T, N, gates*H]: the inputs times their weights

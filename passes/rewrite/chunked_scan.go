@@ -21,7 +21,8 @@ const (
 // a group share queries and keys.
 type chunkedScan struct {
 	*rewriter
-	batch, heads, groups, each, values, keys ir.Dim // each is the number of heads of a group
+	// each is the number of heads of a group. The state of a head is a matrix [values, keys].
+	batch, heads, groups, each, values, keys ir.Dim
 	times, chunks                            int64
 
 	q, k  *ir.Node   // [batch, chunks, groups, chunkTimes, keys]
@@ -98,8 +99,8 @@ func (c *chunkedScan) shape(dims ...ir.Dim) ir.Shape {
 	return append(ir.Shape{c.batch, {Add: c.chunks}}, dims...)
 }
 
-// split returns x [..., times, A, B] as [batch, chunks, chunkTimes, A, B]. It pads the last chunk with zeros, which
-// leave the state unchanged.
+// split returns x [..., times, A, B] as [batch, chunks, chunkTimes, A, B], for any extents A and B. It pads the last
+// chunk with zeros, which leave the state unchanged.
 func (c *chunkedScan) split(x *ir.Node) *ir.Node {
 	last := x.Shape()[x.Rank()-2:]
 	x = c.reshape(x, append(ir.Shape{c.batch, {Add: c.times}}, last...))
@@ -109,7 +110,8 @@ func (c *chunkedScan) split(x *ir.Node) *ir.Node {
 	return c.reshape(x, c.shape(append(ir.Shape{ir.D(chunkTimes)}, last...)...))
 }
 
-// vectors returns keys or queries [..., times, G, keys] as [batch, chunks, groups, chunkTimes, keys].
+// vectors returns keys or queries [..., times, G, keys] as [batch, chunks, groups, chunkTimes, keys]. If x has fewer
+// groups (G) than c.groups, vectors repeats each of them.
 func (c *chunkedScan) vectors(x *ir.Node) *ir.Node {
 	x = c.swapAxes(c.split(x), 2, 3)
 	if have := x.Shape()[2]; have != c.groups {
@@ -136,8 +138,9 @@ func (c *chunkedScan) sumsOf(decays *ir.Node) []*ir.Node {
 	return parts
 }
 
-// between returns the sum of the decays between two times of a chunk. Both functions take a part of the sums of decays,
-// and return the sums up to the later or the earlier time. earlier is nil for the start of the chunk.
+// between returns the sum of the decays between two times of a chunk. The functions later and earlier each select one
+// of the two times: they take one part of c.sums, and return the sums up to that time. earlier is nil for the start of
+// the chunk.
 func (c *chunkedScan) between(later, earlier func(sums *ir.Node) *ir.Node) *ir.Node {
 	var sum *ir.Node
 	for _, x := range c.sums {

@@ -9,7 +9,7 @@ import (
 // Thresholds for splitting the rows of a reduction into chunks. A reduction kernel assigns a workgroup to each row, or
 // an invocation if rows are interleaved in memory. So few long rows would leave most of a device idle.
 const (
-	minLongFold  = 1 << 16 // elements of a row from which on any device folds chunks faster
+	minLongFold  = 1 << 16 // elements of a row: for longer rows, chunks are faster on any device
 	manyRows     = 64      // rows that fill any device with one workgroup each
 	minFoldChunk = 4096    // the fewest elements per workgroup that make up for its launch
 	minSideFold  = 512     // longest row that one invocation should fold

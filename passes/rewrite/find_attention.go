@@ -327,9 +327,9 @@ func (s *foundAttention) attrs(scale float64) []ir.Attr {
 	return attrs
 }
 
-// operand returns y and a factor, such that y times the factor is x, or, if swap is set, x with its last two axes
-// exchanged. So factors of queries and keys become part of the scale, and transposes and reshapes that undo each other
-// vanish.
+// operand returns y and a factor, such that y times the factor is x. If swap is set, y times the factor is x with its
+// last two axes exchanged. So factors of queries and keys become part of the scale, and transposes and reshapes that
+// undo each other vanish.
 func (r *rewriter) operand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
 	rank := x.Rank()
 	switch x.Op() {
@@ -430,8 +430,10 @@ func (s *foundAttention) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
 	return r.outer(k, s.shapes), r.outer(v, s.shapes[:1])
 }
 
-// fewHeads returns x without repeated heads, if x is a reshape of a broadcast that repeats heads, or of a concat of one
-// tensor. rank is the number of axes of the result.
+// fewHeads returns keys or values x [.., groups*repeats, rows, width] as [.., groups, rows, width], if all heads of a
+// group are provably equal: x is the reshape of a broadcast from [.., groups, 1, rows, width] to
+// [.., groups, repeats, rows, width], or the reshape of a concat of the former with itself. Otherwise it returns x.
+// rank is the number of axes of the result. If x has fewer, fewHeads only adds leading axes of extent 1.
 func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
 	if missing := rank - x.Rank(); missing > 0 {
 		return r.reshape(x, slices.Concat(slices.Repeat(ir.Shape{ir.D(1)}, missing), x.Shape()))
@@ -440,7 +442,8 @@ func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
 		return x
 	}
 	wide, narrow := x.Arg(0).Shape(), x.Arg(0).Arg(0).Shape()
-	at := rank - 3 // of groups in wide, before the repetition
+	// wide is [.., groups, repeats, rows, width] and narrow is [.., groups, 1, rows, width]. at is the axis of groups.
+	at := rank - 3
 	repeats := len(wide) == rank+1 && len(narrow) == len(wide) && wide[:at].Equal(x.Shape()[:at]) &&
 		wide[at+2:].Equal(x.Shape()[at+1:]) && narrow[at+1].Is(1)
 	for i := range wide {

@@ -10,8 +10,9 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// scatterSize describes a scatter by everything that its cost depends on: the shapes of updates [outer, K, inner] and
-// base [outer, N, inner], the mode ("" overwrites) and the dtype.
+// scatterSize describes a scatter by everything that its cost depends on. base is [outer, N, inner], for N destinations
+// along the axis of the scatter. updates is [outer, K, inner], for K updates along it. mode is "add", "mul", "min" or
+// "max", or "" to overwrite. t is the dtype.
 type scatterSize struct {
 	base, updates ir.Shape
 	mode          string
@@ -27,7 +28,7 @@ func lastOf(limit, n ir.Dim) scatterSize {
 	return scatterSize{base: ir.Shape{one, limit, one}, updates: ir.Shape{one, n, one}, mode: "max", t: ir.I32}
 }
 
-// wanted returns the number of results along the axis.
+// wanted returns the number of results along the axis of the scatter.
 func (s scatterSize) wanted() ir.Dim {
 	if s.each {
 		return s.updates[1]
@@ -41,8 +42,8 @@ var nominal = kernel.Rates{Bytes: 500, LaunchNs: 5000}
 // inFlight is roughly the number of updates that a device works on at the same time.
 const inFlight = 1 << 16
 
-// form returns the form of a scatter with the least estimated time on the device. In form compare, each destination is
-// compared with `along` indices.
+// form returns the way to compute a scatter that has the least estimated time on the device. In kernel.FormCompare,
+// each destination is compared with `along` indices.
 func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
 	best := kernel.Work{Form: kernel.FormCompare, Launches: 1,
 		Scattered: float64(s.elements(s.updates) * float64(along.Max()))}
@@ -85,9 +86,9 @@ func (r scatters) accumulateWork(form kernel.Form, s scatterSize) []kernel.Work 
 	return []kernel.Work{w}
 }
 
-// sortWork returns the work of sorting the updates by their indices and folding them in that order. Its traffic is an
-// estimate: about 32 bytes for each key that is sorted, and a quarter of an access per step of the binary search with
-// which a result finds its updates.
+// sortWork returns the work of sorting the updates by their indices (the keys) and reducing them in that order. The
+// traffic is an estimate: about 32 bytes for each key that is sorted. Each result finds its updates by a binary search,
+// and a step of it counts as a quarter of an access.
 func (s scatterSize) sortWork() kernel.Work {
 	places, each := s.elements(s.base), s.elements(s.updates)
 	keys, width := float64(s.updates[1].Max()), float64(s.t.BlockBytes())
@@ -139,7 +140,7 @@ func (s scatterSize) fits() bool {
 	return s.elements(s.base) <= math.MaxInt32/4 && updates > 0 && updates <= accumulationKinds[accumulateMany].most()
 }
 
-// sorts reports whether kernels can fold the updates in sorted order.
+// sorts reports whether kernels can reduce the updates in the order of their sorted indices.
 func (s scatterSize) sorts() bool {
 	_, ok := keyFolds[foldKey{s.mode, kernel.AccType(s.t)}]
 	return ok && s.updates[1].Max() > 1 && s.elements(s.updates) > 0 &&
@@ -158,7 +159,8 @@ type accumulator struct {
 	swaps     bool // whether floats are added by compare-and-swap, in any order
 }
 
-// accumulator returns the accumulator of a scatter in a form. Its field words is 0 if there is none.
+// accumulator returns the accumulator of a scatter in form FormAccumulate or FormAnyOrder. Its field words is 0 if
+// there is none.
 func (r scatters) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 	wide := s.t == ir.F64 || s.t == ir.I64
 	switch {
@@ -215,7 +217,8 @@ func (r scatters) runs(k *ir.CustomKernel) bool {
 	return kernel.Suits(r.pricer, kernel.Work{Custom: k})
 }
 
-// destinationRows is a scatter with outer axes joined: rows of updates with one destination row each.
+// destinationRows is a scatter with its first two axes joined: outer*K rows of updates, each of which goes to one of
+// outer*N destination rows, or to none. See scatterSize for the letters.
 type destinationRows struct {
 	size    scatterSize
 	at      *ir.Node // i32[outer*K]: the destination row of each row of updates, or -1 for none
@@ -252,8 +255,8 @@ func (r scatters) accumulateInto(l destinationRows, ops accumulationOps, columns
 		append([]ir.Attr{{Name: "slots", Value: slots.Max()}}, attrs...)...)
 }
 
-// slotsOf returns one word of each element of the destination rows from the result of an accumulation. That result has
-// the elements for the largest values of symbols.
+// slotsOf takes sums, the result of an accumulation, and returns the given word of the accumulator of each element of
+// the destination rows. sums also has elements beyond them, because its size is for the largest values of symbols.
 func (r scatters) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
 	slots := l.slots(columns)
 	s := sums.Shape()
@@ -267,8 +270,9 @@ func (r scatters) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word
 	return r.reshape(sums, ir.Shape{slots})
 }
 
-// accumulated returns [outer*N*inner] in the accumulator dtype: for each element of the destination rows, the fold of
-// its updates [outer, K, inner].
+// accumulated returns the results of a scatter in the dtype of its accumulators, as [outer*N*inner]: for each element
+// of the N destination rows, the sum, minimum or maximum (s.mode) of its updates. updates is [outer, K, inner], for K
+// rows of updates. form says whether floats may be added in any order.
 func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.Node) *ir.Node {
 	s := l.size
 	acc, wide := r.accumulator(form, s), kernel.AccType(s.t)

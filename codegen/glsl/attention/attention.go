@@ -260,8 +260,8 @@ type flashRows struct {
 	top, total, sums, score expr.Array
 }
 
-// sum returns the n-th vec4 of row i's weighted sum, and scoreAt the score of row i and key j. All count the
-// invocation's own.
+// sum returns the n-th vec4 of row i's weighted sum, and scoreAt the score of row i and key j. The rows, keys and vec4s
+// are counted among those of the invocation.
 func (f *flashRows) sum(i, n expr.Expr) expr.Expr     { return f.sums.At(expr.Flat(i, f.quads, n)) }
 func (f *flashRows) scoreAt(i, j expr.Expr) expr.Expr { return f.score.At(expr.Flat(i, f.keys, j)) }
 
@@ -281,8 +281,8 @@ func (f *flashRows) rescale(i, correction expr.Expr) {
 	f.Repeat("n", f.quads, func(n expr.Expr) { f.Update(f.sum(i, n), "*=", correction) })
 }
 
-// storeOwn stores the invocation's row i, which is the given row of the tile, if that exists. Lane 0 writes the stores
-// that happen once per row. Each lane stores its vec4 of the result, unless they are past the row's end.
+// storeOwn stores the invocation's row i, if it exists. `row` is the number of that row in the tile. Lane 0 writes the
+// stores that happen once per row. Each lane stores its vec4s of the result, except vec4s past the row's end.
 func (f *flashRows) storeOwn(i, row expr.Expr) {
 	f.ifRow(row, func() {
 		f.BindAcc(accTop, f.top.At(i))

@@ -163,8 +163,9 @@ func (m *flashMatrix) shareScores(scores expr.Array) {
 }
 
 // readScores computes the invocation's scores of one query row into mine, for the keys from key0 on. If several
-// subgroups share the row (m.parts), each has stored a partial dot product in shared memory, the first one in line
-// first: readScores adds them up. It raises best to the largest score of the row.
+// subgroups share the row (m.parts), each has stored a partial dot product in shared memory, and readScores adds them
+// up. The argument first is the line of shared memory with the part of the first of these subgroups. readScores raises
+// best to the largest score of the row.
 func (m *flashMatrix) readScores(mine expr.Array, best, first, key0 expr.Expr) {
 	each := m.s.TileN / m.lanesPerRow()
 	m.Repeat("c", each, func(c expr.Expr) {

@@ -9,7 +9,7 @@ import (
 
 // EmitTile writes an attention for any device. Several lanes share a row. Each lane computes ThreadN scores of each of
 // ThreadM rows, from tiles of queries and keys in shared memory, and stores the softmax weights in shared memory. Then
-// each lane computes every lanes-th vec4 of its rows' results.
+// lane i of the n lanes that share a row computes the vec4s i, i+n, i+2n, ... of its rows' results.
 //
 // With Steps, shared memory holds one step of a tile at a time (see steps.go), so an invocation needs fewer registers.
 func EmitTile(e *emit.Emitter) {

@@ -10,10 +10,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// EmitVec writes an attention of few rows. Its time is the time to read keys and values once, with enough loads in
-// flight. A team is the lanes that share a key. Each lane multiplies every lanes-th vec4 of the key by the queries of
-// all rows, and reads the same vec4 of the values. A team takes ThreadN keys per step. Teams do not wait for each other
-// until the end. Then they join their results, within a subgroup by shuffles and then in shared memory.
+// EmitVec writes an attention of few rows. A team is the n = LanesPerRow invocations (lanes) that share a key. Lane i
+// multiplies the vec4s i, i+n, i+2n, ... of the key by the queries of all rows, and reads the same vec4s of the value.
+// A team takes ThreadN keys per step, and loads them all before it uses the first. So the kernel takes about as long as
+// reading keys and values once. Teams do not wait for each other until the end. Then they join their results, within a
+// subgroup by shuffles and then in shared memory.
 func EmitVec(e *emit.Emitter) {
 	s := e.Sched.(kernel.FlashVec)
 	self := e.SelfIndex()
@@ -53,7 +54,8 @@ type flashVec struct {
 // query returns the invocation's n-th vec4 of row r's query.
 func (v *flashVec) query(r, n expr.Expr) expr.Expr { return v.queries.At(expr.Flat(r, v.dots, n)) }
 
-// whole reports whether elems elements fill the given number of vec4 in every lane, so that no lane goes past the end.
+// whole reports whether a vector of `elems` elements fills the given number of vec4 in every lane, so that no lane goes
+// past the end.
 func (v *flashVec) whole(elems, vectors int) bool { return elems == 4*vectors*v.lanes }
 
 // readQueries loads the scaled queries of all rows into registers.
@@ -81,8 +83,10 @@ func (v *flashVec) keyOf(key0, u expr.Expr) expr.Expr {
 	return expr.Plus(key0, v.team, expr.Times(u, v.teams))
 }
 
-// fetch loads all keys or values of the team in a step before the first is used, so that the loads overlap. It returns
-// a function that returns vec4 n of key u.
+// fetch loads all keys or values of the team in a step before the first is used, so that the loads overlap. x is the
+// operand and a the axis along its vectors. vectors is the number of vec4 of a vector in each lane, and name is for the
+// registers. The step takes keys from key0 on, and end is the end of all keys. fetch returns a function that returns
+// vec4 n of the key or value of key u.
 func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int, key0, end expr.Expr) func(u,
 	n expr.Expr) expr.Expr {
 	typ := "vec4"
@@ -164,8 +168,8 @@ func (v *flashVec) scores(key0, end expr.Expr) {
 	})
 }
 
-// seenScore returns a score. The queries are scaled already. A key past the team's split, or a key that the bound row
-// does not see, has the score -inf.
+// seenScore returns the score of the bound row and a key. dot is the dot product of the scaled query and the key. The
+// score is -inf if the key is past the end of the team's split, or if the row does not see it.
 func (v *flashVec) seenScore(dot, key, end expr.Expr) expr.Expr {
 	s := v.adjusted(dot)
 	limit := end

@@ -17,10 +17,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Emit writes a matmul of few rows. Its time is the time to read B once. LanesPerRow invocations share the sums
-// of ThreadN columns and all rows. Each of them takes every LanesPerRow-th quad along the contraction axis. If B is
-// contiguous along the contraction axis, these invocations are neighbours. If B is contiguous along the columns,
-// neighbours own neighbouring columns instead.
+// Emit writes a matmul of few rows. It takes about as long as reading B once. A group of n = LanesPerRow invocations
+// shares the sums of ThreadN columns and all rows: invocation i of the group takes runs i, i+n, i+2n, ... along the
+// contraction axis. If B is contiguous along the contraction axis, the invocations of a group are neighbours. If B is
+// contiguous along the columns, neighbours own neighbouring columns instead.
 //
 // The partial sums are added in a fixed order, so that results are the same in every run. If the schedule relies on the
 // subgroup size, they are added across a subgroup by shuffles first, and then in shared memory.
@@ -207,8 +207,8 @@ type partialResults struct {
 	read    func(n int, part, id expr.Expr) expr.Expr // a part of result id (row*columns + column) of matmul n
 }
 
-// finishParts adds up the partial sums of every result and stores the results. An invocation computes result id of the
-// workgroup's, which is in row own of the tile.
+// finishParts adds up the partial sums of every result and stores the results. An invocation computes the result with
+// number id, as partialResults.read counts them. In the code, own is the row of that result in the tile.
 func (v *matVec) finishParts(f partialResults) {
 	parts, read, results := f.parts, f.read, v.S.TileM*f.columns
 	v.Blank()

@@ -12,9 +12,9 @@ import (
 // This file issues the early loads of a [kernel.Prefetch]. Compilers drop loads without a use, and sink others to their
 // use. So the multiplication depends on every early load, through a number that is 0 on every device.
 
-// prefetchRuns writes the loop over an invocation's runs. add writes the code that adds the run with number step, below
-// steps. While Depth runs are left, an iteration takes Depth of them, and then one. So the loads of several runs are in
-// flight before the first of them is multiplied.
+// prefetchRuns writes two loops over an invocation's runs. add writes the code that adds the run with number step,
+// which is less than steps. An iteration of the first loop takes several runs (Prefetch.Runs), so that their loads are
+// in flight before the first of them is multiplied. The second loop takes the remaining runs one at a time.
 func (v *matVec) prefetchRuns(steps expr.Expr, add func(step expr.Expr)) {
 	runs, lanes := v.S.Prefetch.Runs(), v.S.LanesPerRow
 	first := v.Variable("uint", "first", v.part)

@@ -143,8 +143,8 @@ func (v *matVec) loadThroughTile(rows residentRows, tile int) {
 	}
 }
 
-// takeStrip copies row i of the strip at k from array, a tile in shared memory, if the strip is in that tile: number c
-// of the row's tiles, which have the given number of quads.
+// takeStrip copies row i of the strip at element k into row, if the strip is in tile number c of the row. array has
+// that tile in shared memory. tile is the number of quads of a tile.
 func (v *matVec) takeStrip(row rowArrays, k, array, i, c expr.Expr, tile int) {
 	first := expr.Binary("/", k, expr.Uint(4))
 	v.OpenIf(expr.Binary("==", expr.Binary("/", first, expr.Uint(tile)), c))

@@ -318,10 +318,10 @@ func (r *skinny) multiply() {
 	at := expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM), r.ownRow)
 	var rowScales, rowSums expr.Array
 	if !r.Halves {
-		rowScales = r.repeated("row_scale", r.rows.scales, at, "Row", s.FragN, r.rowFragments())
+		rowScales = r.loadRepeated("row_scale", r.rows.scales, at, "Row", s.FragN, r.rowFragments())
 	}
 	if r.Affine && !r.Halves {
-		rowSums = r.repeated("row_sum", r.rows.others, at, "Row", s.FragN, r.rowFragments())
+		rowSums = r.loadRepeated("row_sum", r.rows.others, at, "Row", s.FragN, r.rowFragments())
 	}
 	rows := r.rowElements(n)
 	if r.Affine && r.Halves {
@@ -372,9 +372,10 @@ func (r *skinny) rowElements(n expr.Expr) expr.Array {
 	return name
 }
 
-// repeated loads count accumulator fragments from an array of floats, beginning at index at. Each fragment repeats its
-// floats in every row ("Row") or column ("Column"). Consecutive fragments begin extent floats apart.
-func (r *skinny) repeated(base string, array, at expr.Expr, major string, extent, count int) expr.Array {
+// loadRepeated loads `count` accumulator fragments from an array of floats, beginning at index at, into a new array
+// named base. Each fragment repeats its floats in every row ("Row") or column ("Column"), as major says. Consecutive
+// fragments begin `extent` floats apart.
+func (r *skinny) loadRepeated(base string, array, at expr.Expr, major string, extent, count int) expr.Array {
 	name := r.Array(emit.Fragment(r.s.Fragment, ir.F32, "Accumulator"), base, count)
 	r.Repeat("f", count, func(f expr.Expr) {
 		r.LoadMatrix(name.At(f), array, expr.Plus(at, expr.Times(f, extent)), 0, major)
@@ -395,10 +396,10 @@ func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowSca
 			r.Pitch(s), "Row")
 	})
 	at := expr.Plus(r.inStage(st.firstScale, r.WeightScales(s)), expr.Times(n, r.columns()), expr.Times(j, s.FragM))
-	scale := r.repeated("scale", st.scales, at, "Column", 0, 1)
+	scale := r.loadRepeated("scale", st.scales, at, "Column", 0, 1)
 	var offset expr.Array
 	if r.Affine {
-		offset = r.repeated("offset", st.others, at, "Column", 0, 1)
+		offset = r.loadRepeated("offset", st.others, at, "Column", 0, 1)
 	}
 	r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
 		value := r.sumOfStrip(columns, rows, f)

@@ -16,8 +16,8 @@ type stagedRows struct {
 	each   int                           // quads per row of a tile
 }
 
-// throughTiles calls body for every LanesPerRow-th step, from this invocation's first step on. Before each step the
-// workgroup copies the rows that the step reads to shared memory.
+// throughTiles calls body for this invocation's steps: of n = LanesPerRow invocations, invocation i takes steps i, i+n,
+// i+2n, ... Before each step the workgroup copies the rows that the step reads to shared memory.
 func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Expr)) {
 	lanes := v.S.LanesPerRow
 	r.each = lanes * v.run.Elems / 4

@@ -17,8 +17,9 @@ type position struct {
 	slot  expr.Expr // its index among the preloaded blocks (preloadSlot)
 }
 
-// stream steps through the contraction axis, run by run. An invocation takes every LanesPerRow-th run. Depending on the
-// schedule, it takes one run at a time, prefetches several, or reads the rows from shared memory.
+// stream steps through the contraction axis, run by run. Of n = LanesPerRow invocations, invocation i takes runs i,
+// i+n, i+2n, ... Depending on the schedule, it takes one run at a time, prefetches several, or reads the rows from
+// shared memory.
 func (v *matVec) stream() {
 	v.reader.prepare()
 	v.Blank()
