@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -154,9 +156,12 @@ func TestTuningHashCountsAllOfASchedule(t *testing.T) {
 // TestVariants: for kernels of every family there are schedules to measure, all of them legal and
 // different, Select's first. Each kernel is looked at on two profiles, neighbours on other ones.
 func TestVariants(t *testing.T) {
-	profiles := device.Kinds()
+	profiles, each := device.Kinds(), 1
+	if os.Getenv(pairs.Env) == "all" {
+		each = 2
+	}
 	for i, what := range slices.Sorted(maps.Keys(samples)) {
-		for j := range 2 {
+		for j := range each {
 			k, name := samples[what], profiles[(i+j*len(profiles)/2)%len(profiles)]
 			caps := profile(t, name)
 			all := Variants(k, caps)

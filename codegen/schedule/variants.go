@@ -92,11 +92,27 @@ func distanceTo(a kernel.Schedule) func(b kernel.Schedule) float64 {
 // because parameters depend on one another. A wider tile, for example, needs a larger workgroup or more columns per
 // invocation.
 func around(s kernel.Schedule) (all []kernel.Schedule) {
-	seen := map[kernel.Schedule]bool{s: true}
-	for _, one := range steps(s) {
-		for _, next := range append([]kernel.Schedule{one}, steps(one)...) {
-			if !seen[next] {
-				seen[next], all = true, append(all, next)
+	// Numbers of 0 and 1 can mean the same. Then the descriptions of the schedules are equal, and one schedule is
+	// enough.
+	seen, described := map[kernel.Schedule]bool{s: true}, map[string]bool{s.String(): true}
+	isNew := func(s kernel.Schedule) bool {
+		if seen[s] {
+			return false
+		}
+		seen[s] = true
+		text := s.String()
+		if described[text] {
+			return false
+		}
+		described[text] = true
+		return true
+	}
+	ones := slices.DeleteFunc(steps(s), func(s kernel.Schedule) bool { return !isNew(s) })
+	for _, one := range ones {
+		all = append(all, one)
+		for _, two := range steps(one) {
+			if isNew(two) {
+				all = append(all, two)
 			}
 		}
 	}
@@ -107,15 +123,13 @@ func around(s kernel.Schedule) (all []kernel.Schedule) {
 // jumps, a flag is changed, or the prefetch has another mode.
 func steps(s kernel.Schedule) (all []kernel.Schedule) {
 	from := reflect.ValueOf(s)
-	described := map[string]bool{s.String(): true} // a 1 that means the same as 0 has the same description
 	for _, field := range reflect.VisibleFields(from.Type()) {
-		for _, value := range otherValues(field.Name, from.FieldByIndex(field.Index)) {
+		now := from.FieldByIndex(field.Index)
+		for _, value := range otherValues(field.Name, now) {
 			to := reflect.New(from.Type()).Elem()
 			to.Set(from)
 			to.FieldByIndex(field.Index).Set(reflect.ValueOf(value))
-			if step := to.Interface().(kernel.Schedule); !described[step.String()] {
-				described[step.String()], all = true, append(all, step)
-			}
+			all = append(all, to.Interface().(kernel.Schedule))
 		}
 	}
 	return all
