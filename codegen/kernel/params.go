@@ -375,10 +375,10 @@ type Recurrent struct {
 	Launch
 	LanesPerRow int `json:"lanes_per_row,omitempty"` // invocations that share a row of the state
 	ThreadM     int `json:"thread_m,omitempty"`      // rows of each of these
-	// TileK is a number of times. An invocation loads the operands of so many times together, and the lanes of a row
-	// add up the results of so many times together.
+	// An invocation loads the operands of TileK steps of the recurrence together. The lanes of a row add up the results
+	// of as many steps together.
 	TileK int `json:"tile_k,omitempty"`
-	// Ahead loads the operands of the next TileK times before it computes with the current ones.
+	// Ahead loads the operands of the next TileK steps before it computes the current ones.
 	Ahead bool `json:"ahead,omitempty"`
 }
 

@@ -417,8 +417,7 @@ func (b *Bound) row(n *ir.Node, args []Bound) {
 		// Rounding a large angle changes sines and cosines too much.
 		b.Bad = b.Bad || args[1].mag() > 64
 	case ir.OpL2Normalize:
-		least := n.Attrs().Float("eps")
-		// The op divides by at least least.
+		least := n.Attrs().Float("eps") // the smallest divisor
 		b.Lo, b.Hi, b.Err = -1, 1, 2*(x.Err+x.mag())*math.Sqrt(float64(n.Shape()[resolved(n)].Max()))/least+8
 	default: // norms
 		// A group has at most all elements.

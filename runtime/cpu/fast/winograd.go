@@ -70,7 +70,7 @@ func newWinograd(n *ir.Node, x, out []int) *winograd {
 }
 
 // upTo returns n rounded up to whole vectors.
-func upTo(n int) int { return (n + lanes - 1) / lanes * lanes }
+func upTo(n int) int { return upToMultiple(n, lanes) }
 
 // winogradSize returns the number of elements of the packed weights.
 func winogradSize(in, out int) int {
