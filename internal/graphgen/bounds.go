@@ -20,6 +20,8 @@ type Bound struct {
 	// Bad is set if values may be infinite, NaN, huge, or too uncertain to compare. The generator does not use such a
 	// node as an argument or output.
 	Bad bool
+	// AnyZero is set if a value may be a zero whose sign depends on the implementation.
+	AnyZero bool
 	// Rounded is set if a matmul may lose precision before this value. Errors are large then, and so is the tolerance.
 	Rounded bool
 
@@ -105,9 +107,11 @@ func boundOf(n *ir.Node, args []Bound) Bound {
 	default:
 		b.contracted(n, args)
 	}
-	// Without errors in the arguments, every implementation lands on the same side of a jump.
-	if jumps(n) && !slices.ContainsFunc(args, func(a Bound) bool { return !a.Exact }) {
-		b.Exact = n.Op() != ir.OpAtan2 // atan2 has a jump, but its result is rounded as usual
+	isAtan2 := n.Op() == ir.OpAtan2 // its result depends on the signs of zeros
+	differs := func(a Bound) bool { return !a.Exact || isAtan2 && a.AnyZero }
+	// Without differences in the arguments, every implementation lands on the same side of a jump.
+	if jumps(n) && !slices.ContainsFunc(args, differs) {
+		b.Exact = !isAtan2 // it has a jump, but its result is rounded as usual
 	} else if jumps(n) {
 		b.Bad = true
 	}
@@ -141,6 +145,8 @@ func (b Bound) finish(n *ir.Node) Bound {
 		if b.Exact {
 			b.Err = 0
 		}
+		// No op promises the sign of a zero.
+		b.AnyZero = n.Op().Class() != ir.ClassLeaf && b.Lo <= 0 && b.Hi >= 0
 	}
 	return b
 }

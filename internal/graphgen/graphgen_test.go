@@ -240,7 +240,12 @@ func TestBounds(t *testing.T) {
 		%5 = recip %1
 		%6 = add %i, %i
 		%7 = softmax %1
-		output "1" %1 output "2" %2 output "3" %3 output "4" %4 output "5" %5 output "6" %6 output "7" %7 }`)
+		%8 = max %x, %x
+		%9 = atan2 %x, %8
+		%10 = iota {axis=0, dtype=f32, shape=[4]}
+		%11 = atan2 %x, %10
+		output "1" %1 output "2" %2 output "3" %3 output "4" %4 output "5" %5 output "6" %6 output "7" %7
+		output "9" %9 output "11" %11 }`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,6 +263,8 @@ func TestBounds(t *testing.T) {
 		{6, false, false, math.Exp(-1.5), math.Exp(1.5)},
 		{7, true, false, math.MinInt32, math.MaxInt32},
 		{8, false, false, 0, 1},
+		{10, false, true, 0, 0}, // zeros of either sign
+		{12, false, false, -math.Pi / 2, math.Pi / 2},
 	}
 	for _, tt := range tests {
 		have := b[tt.node]
