@@ -89,6 +89,7 @@ type scratch[T number] struct {
 	// row values, and operands the row values of all elements for other instructions.
 	rowElems int
 	numbers  [][]T
+	columns  int       // the number of columns if the chain runs row programs of columns, and otherwise 0
 	sums     []float64 // by row of a block: to which the chain's row program adds its results; may be nil
 	next     []T       // elements that the row program after this one reads; may be nil
 	// By argument: whether its operand has an element that is the same for all elements of the block, fusedElems times.
@@ -154,7 +155,7 @@ func (p *chainOf[T]) end(s *scratch[T]) {
 	clear(s.operands[:len(p.args)+len(p.kept)])
 	clear(s.readers)
 	clear(s.steps)
-	s.rowElems, s.sums, s.next = 0, nil, nil
+	s.rowElems, s.columns, s.sums, s.next = 0, 0, nil, nil
 	p.idle.Put(s)
 }
 
@@ -197,7 +198,7 @@ func (p *chainOf[T]) apply(out []T, s *scratch[T]) {
 	n, last := len(out), len(p.code)-1
 	for i := 0; i <= last; i++ {
 		c, to, end := &p.code[i], out, i
-		programs := c.program != nil && s.rowElems > 0
+		programs := c.program != nil && (s.rowElems > 0 || s.columns > 0)
 		if programs {
 			end += c.program.length - 1
 		} else if c.fused != nil && canFuse() {

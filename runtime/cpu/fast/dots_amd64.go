@@ -397,6 +397,22 @@ func rowsSubRowMulRowAddRow(out *float32, x *float32, next *float32, a *float32,
 // of rows, and w and v are lists of n elements.
 func rowsSubRowExp(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
+// rowsSubRowExpMulRow computes "-row exp *row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowExpMulRow(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubListExpMulList computes "-list exp *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubListExpMulList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubListSubList computes "-list -list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubListSubList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsDivList computes "/list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsDivList(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
 // rowsSubRowExpSum computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
 // It adds the results of each row to its element of sums. It prefetches next, which has as many
@@ -419,21 +435,46 @@ func moments(sums *float64, squares *float64, firsts *float64, x *float32, ahead
 // and each of checks to a number that is finite in float32 if the row's values are.
 func softmaxRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
+// softmaxColumns sets out to e^(x-max)/sum(e^(x-max)) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func softmaxColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
+
 // logSoftmaxRows sets out to x-max-log(sum(e^(x-max))) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func logSoftmaxRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// logSoftmaxColumns sets out to x-max-log(sum(e^(x-max))) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func logSoftmaxColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
 
 // logSumExpRows sets out to max+log(sum(e^(x-max))) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func logSumExpRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
+// logSumExpColumns sets out to max+log(sum(e^(x-max))) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func logSumExpColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
+
 // varianceRows sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func varianceRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
+// varianceColumns sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func varianceColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
+
 // l2NormalizeRows sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func l2NormalizeRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// l2NormalizeColumns sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func l2NormalizeColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
 
 // rmsNormRows sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
@@ -454,6 +495,21 @@ func layerNormListRows(out *float32, x *float32, w *float32, v *float32, checks 
 // layerNormListsRows sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
 // multiplied by the list w and added to v, and each of checks to a number that is finite in float32 if the row's values are.
 func layerNormListsRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// exponentialsOfColumns finds the greatest element and the sum of e^(x-greatest) of cols rows of n
+// elements x, which are apart elements from each other. The lists of results have a number for each lane. They are
+// stride numbers from each other. room has n vectors.
+func exponentialsOfColumns(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
+
+// squaresOfColumns finds the sum of the squares of cols rows of n
+// elements x, which are apart elements from each other. The lists of results have a number for each lane. They are
+// stride numbers from each other. room has n vectors.
+func squaresOfColumns(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
+
+// momentsOfColumns finds the first element, and the sums of the differences from it and of their squares of cols rows of n
+// elements x, which are apart elements from each other. The lists of results have a number for each lane. They are
+// stride numbers from each other. room has n vectors.
+func momentsOfColumns(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
 
 // fusedSteps applies count steps to n elements, see fusedStep. It reads operands that are the same for all
 // elements as vectors, of which they have four.
@@ -573,6 +629,22 @@ func rowsSubRowMulRowAddRowZ(out *float32, x *float32, next *float32, a *float32
 // of rows, and w and v are lists of n elements.
 func rowsSubRowExpZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
 
+// rowsSubRowExpMulRowZ computes "-row exp *row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowExpMulRowZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubListExpMulListZ computes "-list exp *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubListExpMulListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsSubListSubListZ computes "-list -list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubListSubListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
+// rowsDivListZ computes "/list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsDivListZ(out *float32, x *float32, next *float32, a *float32, b *float32, c *float32, w *float32, v *float32, sums *float64, rows int, n int)
+
 // rowsSubRowExpSumZ computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
 // It adds the results of each row to its element of sums. It prefetches next, which has as many
@@ -595,21 +667,46 @@ func momentsZ(sums *float64, squares *float64, firsts *float64, x *float32, ahea
 // and each of checks to a number that is finite in float32 if the row's values are.
 func softmaxRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
+// softmaxColumnsZ sets out to e^(x-max)/sum(e^(x-max)) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func softmaxColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
+
 // logSoftmaxRowsZ sets out to x-max-log(sum(e^(x-max))) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func logSoftmaxRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// logSoftmaxColumnsZ sets out to x-max-log(sum(e^(x-max))) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func logSoftmaxColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
 
 // logSumExpRowsZ sets out to max+log(sum(e^(x-max))) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func logSumExpRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
+// logSumExpColumnsZ sets out to max+log(sum(e^(x-max))) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func logSumExpColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
+
 // varianceRowsZ sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func varianceRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
+// varianceColumnsZ sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func varianceColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
+
 // l2NormalizeRowsZ sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
 func l2NormalizeRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// l2NormalizeColumnsZ sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of cols rows, which have n elements.
+// The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks
+// has a number for each lane, which is finite in float32 if the row's values are.
+func l2NormalizeColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
 
 // rmsNormRowsZ sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in float32 if the row's values are.
@@ -630,6 +727,21 @@ func layerNormListRowsZ(out *float32, x *float32, w *float32, v *float32, checks
 // layerNormListsRowsZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
 // multiplied by the list w and added to v, and each of checks to a number that is finite in float32 if the row's values are.
 func layerNormListsRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
+
+// exponentialsOfColumnsZ finds the greatest element and the sum of e^(x-greatest) of cols rows of n
+// elements x, which are apart elements from each other. The lists of results have a number for each lane. They are
+// stride numbers from each other. room has n vectors.
+func exponentialsOfColumnsZ(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
+
+// squaresOfColumnsZ finds the sum of the squares of cols rows of n
+// elements x, which are apart elements from each other. The lists of results have a number for each lane. They are
+// stride numbers from each other. room has n vectors.
+func squaresOfColumnsZ(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
+
+// momentsOfColumnsZ finds the first element, and the sums of the differences from it and of their squares of cols rows of n
+// elements x, which are apart elements from each other. The lists of results have a number for each lane. They are
+// stride numbers from each other. room has n vectors.
+func momentsOfColumnsZ(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
 
 // fusedStepsZ applies count steps to n elements, see fusedStep. It reads operands that are the same for all
 // elements as vectors, of which they have four.

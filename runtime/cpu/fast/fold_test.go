@@ -105,6 +105,52 @@ func TestFoldWidths(t *testing.T) {
 	})
 }
 
+// TestColumns compares folds along other axes than the innermost with the interpreter, for each width of vectors:
+// columns of few elements, and of so many that tasks share them. Some columns have infinities, NaN, large numbers, or
+// only -inf.
+func TestColumns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 21))
+	inf := math.Inf(1)
+	odd := [][3]float64{{-inf, 1, 2}, {-inf, -inf, -inf}, {inf, 1, 2}, {1, 2, math.NaN()}, {3e38, -3e38, 2e38},
+		{1e-30, 2e-30, -1e-30}, {1e4, 1e4 + 0.25, 1e4 - 0.25}}
+	fast.EachWidth(t, func(t *testing.T) {
+		for i, of := range []string{"softmax %x {axis=1}", "log_softmax %x {axis=1}", "logsumexp %x {axes=[1]}",
+			"variance %x {axes=[1]}", "variance %x {axes=[1], correction=1}", "l2_normalize %x {axis=1}"} {
+			for k, dims := range [][3]int{{2, 3, 40}, {3, 37, 19}, {1, 4200, 21}} {
+				if underRace && k == 2 {
+					continue
+				}
+				d := []ir.DType{ir.F32, ir.F16}[(i+k)%2]
+				x := []string{"in", "add"}[(i+k)/2%2]
+				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+					%%in = input {name="x", dtype=%s, shape=%s}
+					%%add = abs %%in
+					%%o = %s
+					output "o" %%o
+				}`, d, strings.ReplaceAll(fmt.Sprint(dims), " ", ","), strings.Replace(of, "%x", "%"+x, 1)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				in, n := values(t, rng, g, nil), dims[1]
+				list := make([]float64, dims[0]*n*dims[2])
+				for i := range list {
+					list[i] = rng.NormFloat64()
+				}
+				for c, three := range odd {
+					for k := range n {
+						list[k*dims[2]+2*c] = three[min(2, max(0, k-n+3))]
+					}
+				}
+				ir.EncodeFloats(in["x"].Bytes, d, list)
+				folds := func(n *ir.Node) bool { return n.Op().Info().Fold != nil }
+				if !slices.ContainsFunc(compare(t, g, in, nil), folds) {
+					t.Errorf("it has no kernel: %s", g)
+				}
+			}
+		}
+	})
+}
+
 // TestLongFolds compares folds of rows that several tasks share, in every op that folds.
 func TestLongFolds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 2))

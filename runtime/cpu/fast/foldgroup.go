@@ -304,7 +304,18 @@ func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 	}
 	if g.across {
 		tall := g.tall()
+		p.byColumn(s, g.count)
+		if s.columns > 0 && to.outputs && p.rowFunctions() != nil && g.out.list != nil && g.count == g.inner &&
+			g.inMemory(p) {
+			tall = hi - lo
+		}
 		for i, list := range values {
+			if s.columns > 0 {
+				fromDoubles(s.numbers[i], list)
+			}
+			if s.columns > 0 && !p.spread[i] {
+				continue
+			}
 			fromDoubles(ofRow[i], list)
 			for k := 1; k < tall; k++ {
 				copy(ofRow[i][k*g.count:], ofRow[i][:g.count])

@@ -101,7 +101,7 @@ func (f *fold[T]) newFoldLayout(c *interp.Call, dims []int) (*foldLayout, error)
 	// chain.
 	r.across = r.inner > 1 || reduces && r.n < shortRow && r.rows > shortRow
 	order := slices.Concat(inner, along, outer)
-	if r.across && reduces && r.inner < block {
+	if r.across && reduces && r.inner < block && f.columnFold(r.inner) == nil {
 		// Too few rows are neighbours to fill a block: let a block continue over all kept axes.
 		order, r.inner = slices.Concat(kept, along), r.rows
 	}
@@ -168,6 +168,9 @@ func (r *foldRows[T]) at(row, k int) int {
 // compute computes all rows. If there are few groups of many elements, the tasks of a step are parts of the rows;
 // otherwise they are groups. Which elements a task folds does not depend on the number of workers.
 func (r *foldRows[T]) compute() error {
+	if f := r.columnFold(r.inner); f != nil && r.across && r.n > 0 {
+		return r.computeColumns(f)
+	}
 	groups := r.groups
 	each, parts := r.parts(groups)
 	if parts == 1 {
@@ -202,17 +205,22 @@ func (r *foldRows[T]) compute() error {
 			}
 		}
 	}
+	return r.finishParts(list, each, parts)
+}
+
+// finishParts computes the results of rows after all steps. The parts of rows have `each` elements.
+func (r *foldRows[T]) finishParts(list []*groupFold[T], each, parts int) error {
 	if r.long.each == nil {
 		parts, each = 1, r.n // the rows have one result, so there is nothing to divide
 	}
-	err := r.call.Parallel(len(list)*parts, r.work(each*groups[0].count), func(_, task int) {
+	err := r.call.Parallel(len(list)*parts, r.work(each*list[0].count), func(_, task int) {
 		k := task % parts * each
 		list[task/parts].finish(k, min(k+each, r.n))
 	})
 	if err != nil {
 		return err
 	}
-	return r.call.Parallel(len(list), r.work(r.n*groups[0].count), func(_, task int) { list[task].recompute() })
+	return r.call.Parallel(len(list), r.work(r.n*list[0].count), func(_, task int) { list[task].recompute() })
 }
 
 // resident is the largest number of elements that stay in a core's caches while one step after the other computes all

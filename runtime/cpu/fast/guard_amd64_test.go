@@ -321,7 +321,7 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 		}
 	}
 	for _, p := range a.rows {
-		for k, f := range []rowFunction{p.each, p.sum, p.onlySum} {
+		for k, f := range []rowFunction{p.each, p.sum, p.onlySum, p.columns} {
 			if f == nil {
 				continue
 			}
@@ -355,6 +355,25 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 				}
 			}
 		}
+	}
+	for _, of := range a.columns {
+		inColumns := func(t *testing.T) {
+			for n := 1; n < 4; n++ {
+				for cols := 1; cols < 4*a.lanes; cols++ {
+					inside(t, fmt.Sprintf("%d columns of %d", cols, n), func(g *guarded) {
+						f := func(n int) *float32 { return &g.floats(n)[0] }
+						lanes := (cols + a.lanes - 1) / a.lanes * a.lanes
+						results := guardedSlice[float64](g, partResults*lanes)
+						apart, outApart := cols+n, cols+2*n
+						x, out := f(n*apart-n), f(n*outApart-2*n)
+						of.whole(out, x, f(n*a.lanes), &results[2*lanes], 1, n, apart, outApart, cols)
+						of.parts(&results[0], x, f(n*a.lanes), n, apart, lanes, cols)
+					})
+				}
+			}
+		}
+		all[strings.TrimSuffix(functionName(of.whole), "Z")] = inColumns
+		all[strings.TrimSuffix(functionName(of.parts), "Z")] = inColumns
 	}
 	for name, words := range map[string]bool{"equalFloats": false, "equalWords": true} {
 		all[name] = func(t *testing.T) {

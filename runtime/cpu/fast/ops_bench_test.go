@@ -75,6 +75,13 @@ var ofMemory = []struct{ dtypes, ops string }{
 		norm2 %x {axes=[1]}
 		norm1 %x {axes=[1]}
 		variance %x {axes=[1]}
+		variance %x {axes=[0]}
+		logsumexp %x {axes=[0]}
+		log_softmax %x {axis=0}
+		l2_normalize %x {axis=0}
+		softmax %p {axis=1}
+		logsumexp %p {axes=[1]}
+		variance %p {axes=[2]}
 		logsumexp %x {axes=[1]}
 		mean %x {axes=[0]}
 		avg_pool %p {window=[2,2], stride=[2,2]}

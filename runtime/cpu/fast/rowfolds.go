@@ -41,13 +41,7 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 		}
 		lists[i] = narrowed(elems)
 	}
-	eps := 0.0
-	switch a := r.node.Attrs(); {
-	case a.Has("eps"):
-		eps = a.Float("eps")
-	case a.Has("correction"):
-		eps = float64(a.Int("correction"))
-	}
+	eps := r.addend()
 	most, each := rows.count, r.n // each is the number of results of a row
 	if r.long.each == nil {
 		each = 1
@@ -70,18 +64,10 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 		}
 		f(narrowed(out), narrowed(in), lists[0], lists[1], &checks[0], eps, count, r.n)
 		if r.out.list == nil {
-			if name, ok := roundings[r.node.DType()]; ok && r.node.DType() != ir.F32 {
-				list := any(out).([]float32)
-				primitives[name].apply(list, list, list, list)
-			}
+			r.round(out)
 			r.out.put(row*each, out)
 		}
-		for i, y := range checks[:count] {
-			// The assembly computes in float32. Rows that overflow there, or have NaN, are computed again.
-			if !(y <= math.MaxFloat32) {
-				r.someRows(worker, group{row + i, 1})
-			}
-		}
+		r.again(worker, row, checks[:count])
 	}
 	return true
 }
@@ -112,3 +98,31 @@ func (r *foldRows[T]) elements(list []T, at int) {
 
 // argument returns the number of a node among the arguments.
 func (f *fold[T]) argument(n *ir.Node) int { return slices.Index(f.args, n) }
+
+// addend returns the number of the op that the assembly takes as eps: the attribute eps or correction, or 0.
+func (f *fold[T]) addend() float64 {
+	switch a := f.node.Attrs(); {
+	case a.Has("eps"):
+		return a.Float("eps")
+	case a.Has("correction"):
+		return float64(a.Int("correction"))
+	}
+	return 0
+}
+
+// round rounds results to the node's dtype.
+func (f *fold[T]) round(list []T) {
+	if name, ok := roundings[f.node.DType()]; ok && f.node.DType() != ir.F32 {
+		list := any(list).([]float32)
+		primitives[name].apply(list, list, list, list)
+	}
+}
+
+// again computes rows from number `from` on again if the assembly, which computes in float32, overflowed or has NaN.
+func (r *foldRows[T]) again(worker, from int, checks []float64) {
+	for i, y := range checks {
+		if !(y <= math.MaxFloat32) {
+			r.someRows(worker, group{from + i, 1})
+		}
+	}
+}

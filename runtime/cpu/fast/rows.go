@@ -9,16 +9,17 @@ import (
 // primitive's first operand is the result of the one before. The second one is the row's number ("-row"), or the
 // element of a list that is the same for all rows ("*list").
 var rowPrograms = [...]string{"+row", "-row", "*row", "/row", "-row -row", "-row exp", "*row *list", "-row -row *row",
-	"-row -row *row *list", "-row -row *row *list +list", normalizing}
+	"-row -row *row *list", "-row -row *row *list +list", normalizing, "-row exp *row"}
 
 // normalizing is a row program that group_norm calls.
 const normalizing = "-row *row +row"
 
 // rowFunctions is the assembly of one of rowPrograms, for rows of n elements. It reads the rows x, their numbers from
 // a, b and c, and the lists w and v. each stores the results in out, sum also adds up those of each row in sums, and
-// onlySum does not store them. sum and onlySum may be nil. They add few results in float32, and then in float64. They
-// prefetch next, which has as many elements as x.
-type rowFunctions struct{ each, sum, onlySum rowFunction }
+// onlySum does not store them. They add few results in float32, and then in float64. They prefetch next, which has as
+// many elements as x. columns stores the results of rows that are columns of x: w and v have the columns' numbers, and
+// each of the rows of n elements has an element of each column. Only each is never nil.
+type rowFunctions struct{ each, sum, onlySum, columns rowFunction }
 
 type rowFunction = func(out, x, next, a, b, c, w, v *float32, sums *float64, rows, n int)
 
@@ -141,6 +142,26 @@ func (p *chainOf[T]) byRow(s *scratch[T], readers []readerOf[T], n int) {
 		}
 	}
 	s.rowElems = min(n, block)
+	p.makeNumbers(s)
+}
+
+// byColumn prepares a chain for rows that are columns, if there is assembly for all of its row programs. The programs
+// then read a list with a number for each column.
+func (p *chainOf[T]) byColumn(s *scratch[T], columns int) {
+	if vector == nil || vector.rows == nil || slices.Contains(p.ofRow, true) {
+		return
+	}
+	for _, c := range p.code {
+		if c.program != nil && vector.rows[c.program.index].columns == nil {
+			return
+		}
+	}
+	s.columns = columns
+	p.makeNumbers(s)
+}
+
+// makeNumbers makes the memory for numbers of row programs.
+func (p *chainOf[T]) makeNumbers(s *scratch[T]) {
 	for len(s.numbers) < len(p.row) {
 		s.numbers = append(s.numbers, make([]T, block))
 	}
@@ -156,7 +177,16 @@ func (p *strides) isRow(n int) bool {
 // adds up those of each row in sums if out is nil. If sums is nil, it only stores them. The chain has elements of
 // float32.
 func (s *scratch[T]) runProgram(c *instruction[T], out []T, sums []float64, n int) {
-	f, elems := &vector.rows[c.program.index], min(s.rowElems, n)
+	f, x := &vector.rows[c.program.index], s.operands[c.in[0]][:n]
+	if s.columns > 0 {
+		var lists [2]*float32
+		for i, v := range c.program.numbers {
+			lists[i] = narrowed(s.numbers[v][:s.columns]) // the assembly checks no bounds
+		}
+		f.columns(narrowed(out), narrowed(x), nil, nil, nil, nil, lists[0], lists[1], nil, n/s.columns, s.columns)
+		return
+	}
+	elems := min(s.rowElems, n)
 	rows := n / elems
 	var numbers [3]*float32
 	for i, v := range c.program.numbers {
@@ -172,7 +202,6 @@ func (s *scratch[T]) runProgram(c *instruction[T], out []T, sums []float64, n in
 			of = f.onlySum
 		}
 	}
-	x := s.operands[c.in[0]][:n]
 	of(narrowed(out), narrowed(x), narrowed(orSelf(s.next, x)), numbers[0], numbers[1], numbers[2], lists[0], lists[1],
 		to, rows, elems)
 }

@@ -38,6 +38,7 @@ type assembly struct {
 	rows     *[len(rowPrograms)]rowFunctions // in their order; may be nil
 	moments  momentsFunction                 // may be nil
 	rowFolds map[ir.Op][]rowFold             // by op, and by the number of lists
+	columns  map[ir.Op]columnFold
 	// Applies a number of steps, see fusedStep, to n elements; may be nil.
 	fused func(steps *int, count, n int)
 	// The functions of narrower vectors on the same processor, or nil.

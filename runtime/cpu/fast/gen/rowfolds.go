@@ -9,13 +9,31 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// rowFold is a function that computes all steps of an op that folds rows, one row after the other.
+// rowFold is a function that computes all steps of an op that folds rows, one row after the other. If the rows are
+// columns, it computes as many as a vector has lanes at a time, and each lane has the elements of one row.
 type rowFold struct {
 	*rowLoop
-	out   Register
-	eps   Mem
-	lists []Register
+	*columnRows // nil if the elements of a row are neighbours
+	out         Register
+	eps         Mem
+	lists       []Register
 }
+
+// columnRows are rows whose elements are `apart` bytes from each other. The first pass over a vector of rows copies their
+// elements to a room if there are more passes. So each line of memory is read once, and the rows stay in a cache
+// also if their elements compete for the same places there.
+type columnRows struct {
+	label           string   // begins the labels of the code for this vector
+	part            *partial // the rows of the vector
+	several         bool     // whether there are several passes
+	passes          int      // the number of passes so far
+	room, end       Register // the room, and its size in bytes
+	apart, outApart Register // bytes between elements of a row in x, and in out
+	in, to          Register // the addresses of the pass's element in x, and in out
+}
+
+// number is a float64 number of a row: a scalar, or of columns a vector for each half of the rows.
+type number []VecVirtual
 
 // rowFolds generates the assembly functions of ops such as softmax, which compute rows of float32 from folds of the
 // row; see rowFolds in package fast. A function exists for each number of lists by which results are multiplied, and
@@ -27,15 +45,30 @@ func (w width) rowFolds() {
 		{"logSumExp", "max+log(sum(e^(x-max)))", 0, expConstants, true, (*rowFold).logSumExp},
 		{"variance", "sum((x-mean)^2)/max(n-eps, 0)", 0, nil, true, (*rowFold).variance},
 		{"l2Normalize", "x/max(sqrt(sum(x^2)), eps)", 0, nil, false,
-			func(f *rowFold) VecVirtual { return f.rootMeanSquare(true) }},
+			func(f *rowFold) number { return f.rootMeanSquare(true) }},
 		{"rmsNorm", "x/sqrt(mean(x^2)+eps)", 1, nil, false,
-			func(f *rowFold) VecVirtual { return f.rootMeanSquare(false) }},
+			func(f *rowFold) number { return f.rootMeanSquare(false) }},
 		{"layerNorm", "(x-mean)/sqrt(variance+eps)", 2, nil, false, (*rowFold).layerNorm},
 	} {
 		for lists := range f.lists + 1 {
 			w.rowFold(f, lists)
 		}
+		if f.lists == 0 {
+			w.columnFold(f)
+		}
 	}
+	w.columnParts("exponentials", "the greatest element and the sum of e^(x-greatest)", expConstants, true,
+		func(f *rowFold) []number {
+			greatest, sum := f.exponentials(false)
+			return []number{f.wide(greatest), sum}
+		})
+	w.columnParts("squares", "the sum of the squares", nil, false,
+		func(f *rowFold) []number { return []number{f.sumOfSquares()} })
+	w.columnParts("moments", "the first element, and the sums of the differences from it and of their squares", nil, false,
+		func(f *rowFold) []number {
+			first, sum, square := f.rowMoments()
+			return []number{first, sum, square}
+		})
 }
 
 // rowFoldOf describes a function: how many lists it can have, which constants it uses, whether a row has one result,
@@ -45,7 +78,7 @@ type rowFoldOf struct {
 	lists      int
 	constants  []float32
 	reduces    bool
-	row        func(f *rowFold) (check VecVirtual)
+	row        func(f *rowFold) (check number)
 }
 
 // rowFold generates one of these functions, with the given number of lists.
@@ -68,7 +101,7 @@ func (w width) rowFold(of rowFoldOf, lists int) {
 	TESTQ(f.rows, f.rows)
 	JZ(LabelRef("stop"))
 	check := of.row(f)
-	VMOVSD(check.AsX(), Mem{Base: checks})
+	VMOVSD(check[0].AsX(), Mem{Base: checks})
 	ADDQ(Imm(8), checks)
 	LEAQ(Mem{Base: f.x, Index: f.n, Scale: 4}, f.x)
 	if of.reduces {
@@ -83,15 +116,163 @@ func (w width) rowFold(of rowFoldOf, lists int) {
 	RET()
 }
 
+// columnFold generates a function of columns.
+func (w width) columnFold(of rowFoldOf) {
+	name := of.name + "Columns" + w.suffix
+	TEXT(name, NOSPLIT, "func(out, x, room *float32, checks *float64, eps float64, n, apart, outApart, cols int)")
+	Doc(fmt.Sprintf("%s sets out to %s of the elements x of cols rows, which have n elements.", name, of.what),
+		"The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks",
+		"has a number for each lane, which is finite in float32 if the row's values are.")
+	f := w.newColumns(of.name != "variance")
+	f.out = Load(Param("out"), GP64())
+	if !of.reduces {
+		f.outApart, f.to = Load(Param("outApart"), GP64()), GP64()
+		SHLQ(Imm(2), f.outApart)
+	}
+	checks := Load(Param("checks"), GP64())
+	eps, _ := Param("eps").Resolve()
+	f.eps = eps.Addr
+	defer w.keepConstants(of.constants...)()
+	f.eachVector(func() {
+		f.storeNumber(of.row(f), checks)
+		ADDQ(Imm(uint64(w.size)), f.out)
+		ADDQ(U32(2*w.size), checks)
+	})
+}
+
+// columnParts generates a function of the results of parts of columns. several says whether it reads the elements
+// several times.
+func (w width) columnParts(name, what string, constants []float32, several bool, row func(f *rowFold) []number) {
+	name += "OfColumns" + w.suffix
+	TEXT(name, NOSPLIT, "func(results *float64, x, room *float32, n, apart, stride, cols int)")
+	Doc(fmt.Sprintf("%s finds %s of cols rows of n", name, what),
+		"elements x, which are apart elements from each other. The lists of results have a number for each lane. They are",
+		"stride numbers from each other. room has n vectors.")
+	f := w.newColumns(several)
+	results, stride := Load(Param("results"), GP64()), Load(Param("stride"), GP64())
+	SHLQ(Imm(3), stride)
+	defer w.keepConstants(constants...)()
+	f.eachVector(func() {
+		to := GP64()
+		MOVQ(results, to)
+		for i, y := range row(f) {
+			if i > 0 {
+				ADDQ(stride, to)
+			}
+			f.storeNumber(y, to)
+		}
+		ADDQ(U32(2*w.size), results)
+	})
+}
+
+// newColumns generates the beginning of a function of columns.
+func (w width) newColumns(several bool) *rowFold {
+	f := &rowFold{rowLoop: &rowLoop{width: w, x: Load(Param("x"), GP64()), n: Load(Param("n"), GP64()), at: GP64()},
+		columnRows: &columnRows{several: several, room: Load(Param("room"), GP64()), end: GP64(),
+			apart: Load(Param("apart"), GP64()), in: GP64()}}
+	SHLQ(Imm(2), f.apart)
+	IMUL3Q(U32(w.size), f.n, f.end)
+	return f
+}
+
+// eachVector generates a loop over the vectors of columns, and the end of the function.
+func (f *rowFold) eachVector(vector func()) {
+	cols, lanes := Load(Param("cols"), GP64()), f.lanes()
+	Label("vector")
+	CMPQ(cols, Imm(uint64(lanes)))
+	JLT(LabelRef("some"))
+	f.part = &partial{width: f.width}
+	vector()
+	ADDQ(Imm(uint64(f.size)), f.x)
+	SUBQ(Imm(uint64(lanes)), cols)
+	JMP(LabelRef("vector"))
+	Label("some")
+	TESTQ(cols, cols)
+	JZ(LabelRef("stop"))
+	f.label, f.passes, f.part = "some", 0, f.partial(cols)
+	vector()
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// storeNumber generates code that stores a number of each column.
+func (f *rowFold) storeNumber(y number, to Register) {
+	for i, half := range y {
+		VMOVUPD(half, Mem{Base: to, Disp: f.size * i})
+	}
+}
+
+// pass generates a loop over the vectors of a row, or over the elements of columns.
+func (f *rowFold) pass(name string, vector func(p *partial)) {
+	if f.columnRows == nil {
+		f.rowLoop.pass(name, vector)
+		return
+	}
+	f.passes++
+	name = f.label + name
+	XORQ(f.at, f.at)
+	MOVQ(f.x, f.in)
+	if f.to != nil {
+		MOVQ(f.out, f.to)
+	}
+	Label(name)
+	vector(f.part)
+	ADDQ(f.apart, f.in)
+	if f.to != nil {
+		ADDQ(f.outApart, f.to)
+	}
+	ADDQ(Imm(uint64(f.size)), f.at)
+	CMPQ(f.at, f.end)
+	JLT(LabelRef(name))
+}
+
+// inRoom returns the place of the elements in the room of columns.
+func (f *rowFold) inRoom() Mem { return Mem{Base: f.room, Index: f.at, Scale: 1} }
+
 // load generates code that loads elements of the row.
 func (f *rowFold) load(p *partial) VecVirtual {
 	y := f.vector()
-	p.load(Mem{Base: f.x, Index: f.at, Scale: 4}, y)
+	switch {
+	case f.columnRows == nil:
+		p.load(Mem{Base: f.x, Index: f.at, Scale: 4}, y)
+	case f.passes > 1:
+		VMOVUPS(f.inRoom(), y)
+	default:
+		p.load(Mem{Base: f.in}, y)
+		if f.several {
+			VMOVUPS(y, f.inRoom())
+		}
+	}
+	return y
+}
+
+// keep generates code that stores y for a later pass, which calls kept.
+func (f *rowFold) keep(p *partial, y VecVirtual) {
+	if f.columnRows == nil {
+		p.store(y, Mem{Base: f.out, Index: f.at, Scale: 4})
+	} else {
+		VMOVUPS(y, f.inRoom())
+	}
+}
+
+// kept generates code that loads what keep stored.
+func (f *rowFold) kept(p *partial) VecVirtual {
+	y := f.vector()
+	if f.columnRows == nil {
+		p.load(Mem{Base: f.out, Index: f.at, Scale: 4}, y)
+	} else {
+		VMOVUPS(f.inRoom(), y)
+	}
 	return y
 }
 
 // store generates code that stores results y, multiplied by the first list and added to the second.
 func (f *rowFold) store(p *partial, y VecVirtual) {
+	if f.columnRows != nil {
+		p.store(y, Mem{Base: f.to})
+		return
+	}
 	for i, list := range f.lists {
 		z := f.vector()
 		p.load(Mem{Base: list, Index: f.at, Scale: 4}, z)
@@ -104,109 +285,195 @@ func (f *rowFold) store(p *partial, y VecVirtual) {
 	p.store(y, Mem{Base: f.out, Index: f.at, Scale: 4})
 }
 
-// broadcast generates code that returns a float64 number, rounded to float32, in all elements of a vector.
-func (f *rowFold) broadcast(x VecVirtual) VecVirtual {
+// broadcast generates code that returns a number, rounded to float32, in all elements of a vector, or in the column's.
+func (f *rowFold) broadcast(x number) VecVirtual {
+	if f.columnRows != nil {
+		return f.join([2]VecVirtual{f.narrow(x[0]), f.narrow(x[1])})
+	}
 	narrow, to := XMM(), f.vector()
-	VCVTSD2SS(x.AsX(), x.AsX(), narrow)
+	VCVTSD2SS(x[0].AsX(), x[0].AsX(), narrow)
 	VBROADCASTSS(narrow, to)
 	return to
 }
 
-// total generates code that returns the sum of the elements of two vectors of float64 numbers.
-func (f *rowFold) total(acc [2]VecVirtual) VecVirtual {
-	VADDPD(acc[1], acc[0], acc[0])
-	f.foldLanes(acc[0], acc[1], func(x, acc VecVirtual) { VADDPD(x, acc, acc) })
-	return acc[0].AsX().(VecVirtual)
-}
-
-// scalar generates code that returns the result of an instruction on two float64 numbers.
-func scalar(of func(ops ...Op), y, x Op) VecVirtual {
-	to := XMM()
-	of(y, x, to)
+// wide generates code that returns the float32 number that all elements of a vector have, or those of the columns.
+func (f *rowFold) wide(x VecVirtual) number {
+	if f.columnRows == nil {
+		to := XMM()
+		VCVTSS2SD(x.AsX(), x.AsX(), to)
+		return number{to}
+	}
+	var to number
+	for _, half := range f.halves(x) {
+		to = append(to, f.vector())
+		VCVTPS2PD(half, to[len(to)-1])
+	}
 	return to
 }
 
-func addOf(ops ...Op) { VADDSD(ops...) }
-func subOf(ops ...Op) { VSUBSD(ops...) }
-func mulOf(ops ...Op) { VMULSD(ops...) }
-func divOf(ops ...Op) { VDIVSD(ops...) }
+// total generates code that returns the sum of the elements of two vectors of float64 numbers, or those of the columns.
+func (f *rowFold) total(acc [2]VecVirtual) number {
+	if f.columnRows != nil {
+		return acc[:]
+	}
+	VADDPD(acc[1], acc[0], acc[0])
+	f.foldLanes(acc[0], acc[1], func(x, acc VecVirtual) { VADDPD(x, acc, acc) })
+	return number{acc[0]}
+}
+
+// arithmetic is an instruction for one float64 number and for a vector.
+type arithmetic struct{ scalar, packed func(ops ...Op) }
+
+var (
+	addOf = arithmetic{func(ops ...Op) { VADDSD(ops...) }, func(ops ...Op) { VADDPD(ops...) }}
+	subOf = arithmetic{func(ops ...Op) { VSUBSD(ops...) }, func(ops ...Op) { VSUBPD(ops...) }}
+	mulOf = arithmetic{func(ops ...Op) { VMULSD(ops...) }, func(ops ...Op) { VMULPD(ops...) }}
+	divOf = arithmetic{func(ops ...Op) { VDIVSD(ops...) }, func(ops ...Op) { VDIVPD(ops...) }}
+	maxOf = arithmetic{func(ops ...Op) { VMAXSD(ops...) }, func(ops ...Op) { VMAXPD(ops...) }}
+)
+
+// apply generates code that returns the result of an instruction on two numbers.
+func (f *rowFold) apply(of arithmetic, y, x number) number {
+	if f.columnRows == nil {
+		to := XMM()
+		of.scalar(y[0].AsX(), x[0].AsX(), to)
+		return number{to}
+	}
+	to := number{f.vector(), f.vector()}
+	for i := range to {
+		of.packed(y[i], x[i], to[i])
+	}
+	return to
+}
+
+// sqrt generates code that returns the square root of a number.
+func (f *rowFold) sqrt(x number) number {
+	if f.columnRows == nil {
+		to := XMM()
+		VSQRTSD(x[0].AsX(), x[0].AsX(), to)
+		return number{to}
+	}
+	to := number{f.vector(), f.vector()}
+	for i := range to {
+		VSQRTPD(x[i], to[i])
+	}
+	return to
+}
+
+// same generates code that returns one number for each row: the scalar x.
+func (f *rowFold) same(x Op) number {
+	if f.columnRows == nil {
+		to := XMM()
+		VMOVSD(x, to)
+		return number{to}
+	}
+	to := f.vector()
+	VBROADCASTSD(x, to)
+	return number{to, to}
+}
 
 // count generates code that returns the number of a row's elements.
-func (f *rowFold) count() VecVirtual {
+func (f *rowFold) count() number {
 	n := XMM()
 	VXORPD(n, n, n)
 	VCVTSI2SDQ(f.n, n, n)
-	return n
+	if f.columnRows == nil {
+		return number{n}
+	}
+	return f.same(n)
 }
 
 // inverse generates code that returns 1/x.
-func (f *rowFold) inverse(x VecVirtual) VecVirtual {
-	one := avx2.double(1).AsX().(VecVirtual)
-	return scalar(divOf, x, one)
+func (f *rowFold) inverse(x number) number {
+	one := f.double(1)
+	return f.apply(divOf, x, number{one, one})
 }
 
 // exponentials generates code that returns the greatest element of the row, in all lanes, and the sum of
-// e^(x-greatest). If stores is true, it stores these exponentials.
-func (f *rowFold) exponentials(stores bool) (greatest, sum VecVirtual) {
+// e^(x-greatest). If keeps is true, it keeps these exponentials.
+func (f *rowFold) exponentials(keeps bool) (greatest VecVirtual, sum number) {
 	lowest := f.bits(math.Float32bits(float32(math.Inf(-1))))
+	if f.columnRows != nil { // if all elements are -inf, the sum is 0
+		lowest = f.constant(-math.MaxFloat32)
+	}
 	greatest = f.vector()
 	VMOVAPS(lowest, greatest)
 	f.pass("greatest", func(p *partial) {
 		y := f.load(p)
-		if p.mask != nil {
+		if p.mask != nil && f.columnRows == nil {
 			f.blend(p.mask, y, lowest, y) // elements after the row
 		}
 		VMAXPS(greatest, y, greatest)
 	})
-	if f.size == 64 {
-		high := YMM()
-		VEXTRACTF64X4(Imm(1), greatest, high)
-		VMAXPS(high, greatest.AsY(), greatest.AsY())
+	if f.columnRows == nil {
+		f.greatestLane(greatest)
 	}
-	high := XMM()
-	VEXTRACTF128(Imm(1), greatest.AsY(), high)
-	VMAXPS(high, greatest.AsX(), greatest.AsX())
-	for _, lanes := range []uint64{0x4e, 0xb1} { // exchange pairs, then neighbours
-		VPERMILPS(Imm(lanes), greatest.AsX(), high)
-		VMAXPS(high, greatest.AsX(), greatest.AsX())
-	}
-	VBROADCASTSS(greatest.AsX(), greatest)
 	sums := f.newNarrowSums()
+	if f.columnRows != nil {
+		sums.columns, sums.label = true, f.label
+	}
 	f.pass("exp", func(p *partial) {
 		y := f.load(p)
+		if f.columnRows != nil {
+			PREFETCHT0(Mem{Base: f.in, Disp: f.size}) // the next vector of columns
+		}
 		VSUBPS(greatest, y, y)
 		f.expBelow(y)
-		if stores {
-			p.store(y, Mem{Base: f.out, Index: f.at, Scale: 4})
+		if keeps {
+			f.keep(p, y)
 		}
 		sums.add(p, f.at, y)
 	})
 	return greatest, f.total(sums.finish())
 }
 
+// greatestLane generates code that sets all lanes of x to the greatest one.
+func (f *rowFold) greatestLane(x VecVirtual) {
+	if f.size == 64 {
+		high := YMM()
+		VEXTRACTF64X4(Imm(1), x, high)
+		VMAXPS(high, x.AsY(), x.AsY())
+	}
+	high := XMM()
+	VEXTRACTF128(Imm(1), x.AsY(), high)
+	VMAXPS(high, x.AsX(), x.AsX())
+	for _, lanes := range []uint64{0x4e, 0xb1} { // exchange pairs, then neighbours
+		VPERMILPS(Imm(lanes), x.AsX(), high)
+		VMAXPS(high, x.AsX(), x.AsX())
+	}
+	VBROADCASTSS(x.AsX(), x)
+}
+
 // softmax generates the code for a row of softmax.
-func (f *rowFold) softmax() VecVirtual {
+func (f *rowFold) softmax() number {
 	_, sum := f.exponentials(true)
 	by := f.broadcast(f.inverse(sum))
 	f.pass("finish", func(p *partial) {
-		y := f.vector()
-		p.load(Mem{Base: f.out, Index: f.at, Scale: 4}, y)
+		y := f.kept(p)
 		VMULPS(by, y, y)
 		f.store(p, y)
 	})
 	return sum
 }
 
-// logarithm generates code that returns the logarithm of a float64 number, in all lanes.
-func (f *rowFold) logarithm(x VecVirtual) VecVirtual {
-	log := f.vector()
-	VBROADCASTSD(x, log)
-	f.logDouble(log, false)
-	return log
+// logarithm generates code that returns the logarithm of a number.
+func (f *rowFold) logarithm(x number) number {
+	var to number
+	for _, y := range x {
+		log := f.vector()
+		if f.columnRows == nil {
+			VBROADCASTSD(y.AsX(), log)
+		} else {
+			VMOVAPD(y, log)
+		}
+		f.logDouble(log, false)
+		to = append(to, log)
+	}
+	return to
 }
 
 // logSoftmax generates the code for a row of log_softmax.
-func (f *rowFold) logSoftmax() VecVirtual {
+func (f *rowFold) logSoftmax() number {
 	greatest, sum := f.exponentials(false)
 	by := f.broadcast(f.logarithm(sum))
 	f.pass("finish", func(p *partial) {
@@ -219,40 +486,43 @@ func (f *rowFold) logSoftmax() VecVirtual {
 }
 
 // logSumExp generates the code for a row of logsumexp.
-func (f *rowFold) logSumExp() VecVirtual {
+func (f *rowFold) logSumExp() number {
 	greatest, sum := f.exponentials(false)
-	log := f.logarithm(sum)
-	wide := XMM()
-	VCVTSS2SD(greatest.AsX(), greatest.AsX(), wide)
-	f.put(scalar(addOf, log.AsX(), wide))
+	f.put(f.apply(addOf, f.logarithm(sum), f.wide(greatest)))
 	return sum
 }
 
 // put generates code that stores the result of a row that has only one.
-func (f *rowFold) put(x VecVirtual) {
+func (f *rowFold) put(x number) {
+	if f.columnRows != nil {
+		f.part.store(f.broadcast(x), Mem{Base: f.out})
+		return
+	}
 	narrow := XMM()
-	VCVTSD2SS(x, x, narrow)
+	VCVTSD2SS(x[0].AsX(), x[0].AsX(), narrow)
 	VMOVSS(narrow, Mem{Base: f.out})
 }
 
-// rootMeanSquare generates the code for a row of rms_norm or, if l2 is true, of l2_normalize. It returns a check, which
-// is finite if the row's values are.
-func (f *rowFold) rootMeanSquare(l2 bool) VecVirtual {
+// sumOfSquares generates code that returns the sum of the squares.
+func (f *rowFold) sumOfSquares() number {
 	acc := [2]VecVirtual{f.zero(), f.zero()}
 	f.pass("squares", func(p *partial) {
 		for i, half := range f.doubles(p) {
 			VFMADD231PD(half, half, acc[i])
 		}
 	})
-	sum := f.total(acc)
-	root := XMM()
+	return f.total(acc)
+}
+
+// rootMeanSquare generates the code for a row of rms_norm or, if l2 is true, of l2_normalize. It returns a check, which
+// is finite if the row's values are.
+func (f *rowFold) rootMeanSquare(l2 bool) number {
+	sum := f.sumOfSquares()
+	var root number
 	if l2 {
-		VSQRTSD(sum, sum, root)
-		VMAXSD(f.eps, root, root)
+		root = f.apply(maxOf, f.same(f.eps), f.sqrt(sum))
 	} else {
-		root = scalar(addOf, f.eps, scalar(divOf, f.count(), sum))
-		VSQRTSD(root, root, root)
-		root = f.inverse(root)
+		root = f.inverse(f.sqrt(f.apply(addOf, f.same(f.eps), f.apply(divOf, f.count(), sum))))
 	}
 	by := f.broadcast(root)
 	f.pass("finish", func(p *partial) {
@@ -264,13 +534,13 @@ func (f *rowFold) rootMeanSquare(l2 bool) VecVirtual {
 		}
 		f.store(p, y)
 	})
-	return scalar(addOf, sum, root)
+	return f.apply(addOf, sum, root)
 }
 
 // doubles generates code that returns a vector's elements of the row as two vectors of float64 numbers.
 func (f *rowFold) doubles(p *partial) (to [2]VecVirtual) {
 	halves := [2]Op{Mem{Base: f.x, Index: f.at, Scale: 4}, Mem{Base: f.x, Index: f.at, Scale: 4, Disp: f.size / 2}}
-	if p.mask != nil {
+	if p.mask != nil || f.columnRows != nil {
 		parts := f.halves(f.load(p))
 		halves = [2]Op{parts[0], parts[1]}
 	}
@@ -283,47 +553,54 @@ func (f *rowFold) doubles(p *partial) (to [2]VecVirtual) {
 
 // rowMoments generates code that returns the row's first element, and the sums of the differences from it and of their
 // squares.
-func (f *rowFold) rowMoments() (first, sum, square VecVirtual) {
+func (f *rowFold) rowMoments() (first, sum, square number) {
 	m := f.newMoments()
-	VBROADCASTSS(Mem{Base: f.x}, m.narrow)
-	first = XMM()
-	VCVTSS2SD(m.narrow.AsX(), m.narrow.AsX(), first)
-	VBROADCASTSD(first, m.first)
-	f.pass("moments", func(p *partial) { m.add(f.rowLoop, p) })
+	if f.columnRows != nil {
+		f.part.load(Mem{Base: f.x}, m.narrow)
+		first = f.wide(m.narrow)
+		copy(m.first[:], first)
+	} else {
+		VBROADCASTSS(Mem{Base: f.x}, m.narrow)
+		first = f.wide(m.narrow)
+		VBROADCASTSD(first[0], m.first[0])
+	}
+	f.pass("moments", func(p *partial) {
+		if f.columnRows != nil {
+			parts := f.halves(f.load(p))
+			m.add([2]Op{parts[0], parts[1]})
+		} else {
+			m.add(m.differing(f.rowLoop, p))
+		}
+	})
 	return first, f.total(m.total), f.total(m.square)
 }
 
 // variance generates the code for a row of variance.
-func (f *rowFold) variance() VecVirtual {
+func (f *rowFold) variance() number {
 	_, sum, square := f.rowMoments()
-	count, zero, n := XMM(), XMM(), f.count()
-	VXORPD(zero, zero, zero)
-	VSUBSD(f.eps, n, count)
-	VMAXSD(zero, count, count)
-	squares := scalar(subOf, scalar(divOf, n, scalar(mulOf, sum, sum)), square)
-	result := scalar(divOf, count, squares)
+	n := f.count()
+	zero := f.zero()
+	count := f.apply(maxOf, number{zero, zero}, f.apply(subOf, f.same(f.eps), n))
+	squares := f.apply(subOf, f.apply(divOf, n, f.apply(mulOf, sum, sum)), square)
+	result := f.apply(divOf, count, squares)
 	f.put(result)
 	return result
 }
 
 // layerNorm generates the code for a row of layer_norm: of deviations from the first element, see momentsOf in package
 // fast.
-func (f *rowFold) layerNorm() VecVirtual {
+func (f *rowFold) layerNorm() number {
 	first, sum, square := f.rowMoments()
 	n := f.count()
-	start := scalar(addOf, first, scalar(divOf, n, sum))
+	start := f.apply(addOf, first, f.apply(divOf, n, sum))
 	from := f.broadcast(start)
-	rounded := XMM()
-	VCVTSS2SD(from.AsX(), from.AsX(), rounded)
-	apart := scalar(subOf, rounded, first)
-	shift := scalar(mulOf, n, apart)
-	dev := scalar(addOf, shift, sum)
-	squares := scalar(addOf, square, scalar(mulOf, apart, scalar(addOf, sum, dev)))
-	mean := scalar(divOf, n, dev)
-	variance := scalar(subOf, scalar(mulOf, mean, mean), scalar(divOf, n, squares))
-	root := scalar(addOf, f.eps, variance)
-	VSQRTSD(root, root, root)
-	root = f.inverse(root)
+	apart := f.apply(subOf, f.wide(from), first)
+	shift := f.apply(mulOf, n, apart)
+	dev := f.apply(addOf, shift, sum)
+	squares := f.apply(addOf, square, f.apply(mulOf, apart, f.apply(addOf, sum, dev)))
+	mean := f.apply(divOf, n, dev)
+	variance := f.apply(subOf, f.apply(mulOf, mean, mean), f.apply(divOf, n, squares))
+	root := f.inverse(f.sqrt(f.apply(addOf, f.same(f.eps), variance)))
 	less, by := f.broadcast(mean), f.broadcast(root)
 	f.pass("finish", func(p *partial) {
 		y := f.load(p)
@@ -332,6 +609,6 @@ func (f *rowFold) layerNorm() VecVirtual {
 		VMULPS(by, y, y)
 		f.store(p, y)
 	})
-	VMULSD(start, start, start) // rows of magnitudes beyond 1e19 are left to other code
-	return scalar(addOf, start, scalar(addOf, square, root))
+	start = f.apply(mulOf, start, start) // rows of magnitudes beyond 1e19 are left to other code
+	return f.apply(addOf, start, f.apply(addOf, square, root))
 }

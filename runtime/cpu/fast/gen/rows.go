@@ -23,7 +23,10 @@ var signs = map[byte]struct {
 // rowPrograms generates the functions of row programs, see rowPrograms in package fast, and moments.
 func (w width) rowPrograms() {
 	for _, text := range []string{"+row", "-row", "*row", "/row", "-row -row", "-row -row *row", "-row -row *row *list",
-		"-row -row *row *list +list", "*row *list", "-row *row +row", "-row exp"} {
+		"-row -row *row *list +list", "*row *list", "-row *row +row", "-row exp", "-row exp *row"} {
+		w.rowProgram(text, true, false)
+	}
+	for _, text := range []string{"-list exp *list", "-list -list", "/list"} { // of columns
 		w.rowProgram(text, true, false)
 	}
 	w.rowProgram("-row exp", true, true)
@@ -141,25 +144,34 @@ type narrowSums struct {
 	width
 	acc    [2]VecVirtual
 	narrow VecVirtual
+	// Whether the vectors have elements of different rows: then the sums are by lane, and each row has its own.
+	columns bool
+	label   string // begins the label in the code
 }
 
 // newNarrowSums generates code that sets sums to 0.
 func (w width) newNarrowSums() *narrowSums {
-	return &narrowSums{w, [2]VecVirtual{w.zero(), w.zero()}, w.zero()}
+	return &narrowSums{width: w, acc: [2]VecVirtual{w.zero(), w.zero()}, narrow: w.zero()}
 }
 
-// add generates code that adds y, the part p of a row from element at on. It changes y outside of the part.
+// add generates code that adds y, the part p of a row from element at on. It changes y outside of the part. Of columns,
+// at counts the bytes of their vectors.
 func (s *narrowSums) add(p *partial, at Register, y VecVirtual) {
-	if p.clear(y); p.mask == nil {
+	step := s.size
+	if !s.columns {
+		p.clear(y)
+		step = s.lanes()
+	}
+	if p.mask == nil || s.columns {
 		// Every 8 vectors, but not at the first, the sums go to float64.
 		const few = 8
-		TESTQ(U32(few*s.lanes()-1), at)
-		JNZ(LabelRef("sum"))
+		TESTQ(U32(few*step-1), at)
+		JNZ(LabelRef(s.label + "sum"))
 		TESTQ(at, at)
-		JZ(LabelRef("sum"))
+		JZ(LabelRef(s.label + "sum"))
 		s.widen()
 		VXORPS(s.narrow, s.narrow, s.narrow)
-		Label("sum")
+		Label(s.label + "sum")
 	}
 	VADDPS(y, s.narrow, s.narrow)
 }
@@ -207,7 +219,7 @@ func (w width) moments() {
 	firsts, begin := Load(Param("firsts"), GP64()), Load(Param("begin"), GP8())
 	ahead := Load(Param("ahead"), GP64())
 	m := w.newMoments()
-	first, narrow := m.first, m.narrow
+	narrow := m.narrow
 	r.each(func() {
 		TESTB(begin, begin)
 		JZ(LabelRef("begun"))
@@ -215,7 +227,7 @@ func (w width) moments() {
 		VCVTSS2SD(narrow.AsX(), narrow.AsX(), narrow.AsX())
 		VMOVSD(narrow.AsX(), Mem{Base: firsts})
 		Label("begun")
-		VBROADCASTSD(Mem{Base: firsts}, first)
+		VBROADCASTSD(Mem{Base: firsts}, m.first[0])
 		VCVTSD2SS(Mem{Base: firsts}, narrow.AsX(), narrow.AsX())
 		VBROADCASTSS(narrow.AsX(), narrow)
 		for i := range 2 {
@@ -224,7 +236,7 @@ func (w width) moments() {
 		}
 	}, func(p *partial) {
 		PREFETCHT1(Mem{Base: ahead, Index: r.at, Scale: 4})
-		m.add(r, p)
+		m.add(m.differing(r, p))
 	}, func() {
 		VADDPD(m.total[1], m.total[0], m.total[0])
 		VADDPD(m.square[1], m.square[0], m.square[0])
@@ -237,36 +249,40 @@ func (w width) moments() {
 	})
 }
 
-// moments sums the differences of elements from one number, and their squares.
+// moments sums the differences of elements from one number of their row, and their squares.
 type moments struct {
 	width
-	first, narrow VecVirtual // the number, as float64 and as float32
+	first         [2]VecVirtual // the number as float64, for each half of a vector
+	narrow        VecVirtual    // as float32
 	one           VecVirtual
 	total, square [2]VecVirtual
 }
 
 // newMoments generates code that sets the sums to 0. The caller sets the number.
 func (w width) newMoments() *moments {
-	return &moments{w, w.vector(), w.vector(), w.double(1), [2]VecVirtual{w.zero(), w.zero()},
+	first := w.vector()
+	return &moments{w, [2]VecVirtual{first, first}, w.vector(), w.double(1), [2]VecVirtual{w.zero(), w.zero()},
 		[2]VecVirtual{w.zero(), w.zero()}}
 }
 
-// add generates code that adds the part p of a row.
-func (m *moments) add(r *rowLoop, p *partial) {
-	var halves [2]Op
+// differing generates code that returns the halves of the part p of a row. Elements after the row differ by 0.
+func (m *moments) differing(r *rowLoop, p *partial) [2]Op {
 	if p.mask == nil {
-		halves = [2]Op{Mem{Base: r.x, Index: r.at, Scale: 4}, Mem{Base: r.x, Index: r.at, Scale: 4, Disp: m.size / 2}}
-	} else { // the others differ by 0
-		y := m.vector()
-		p.load(Mem{Base: r.x, Index: r.at, Scale: 4}, y)
-		m.blend(p.mask, y, m.narrow, y)
-		parts := m.halves(y)
-		halves = [2]Op{parts[0], parts[1]}
+		return [2]Op{Mem{Base: r.x, Index: r.at, Scale: 4}, Mem{Base: r.x, Index: r.at, Scale: 4, Disp: m.size / 2}}
 	}
+	y := m.vector()
+	p.load(Mem{Base: r.x, Index: r.at, Scale: 4}, y)
+	m.blend(p.mask, y, m.narrow, y)
+	parts := m.halves(y)
+	return [2]Op{parts[0], parts[1]}
+}
+
+// add generates code that adds the halves of a vector of elements.
+func (m *moments) add(halves [2]Op) {
 	for i, half := range halves {
 		d := m.vector()
 		VCVTPS2PD(half, d)
-		VSUBPD(m.first, d, d)
+		VSUBPD(m.first[i], d, d)
 		VFMADD231PD(m.one, d, m.total[i]) // other units than VADDPD's compute it
 		VFMADD231PD(d, d, m.square[i])
 	}
