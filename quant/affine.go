@@ -68,8 +68,8 @@ func (f *affineFormat) requantize(q []byte, x []float32, s, m float32) {
 	}
 }
 
-// roundScales returns the unit in which the largest of the nonnegative scales v is top, and sets q to the scales in
-// this unit, rounded.
+// roundScales rounds the nonnegative scales v to multiples q[i]*unit, where q[i] is at most `top`. The largest scale
+// gets the multiple `top`.
 func roundScales(q []byte, v []float32, top int32) (unit float32) {
 	var most float32
 	for _, e := range v {

@@ -127,8 +127,8 @@ func (r levelRange) requantize(q *[256]byte, x *[256]float32, scales *[16]int8, 
 	}
 }
 
-// roundSignedScales returns the unit in which the scale of largest magnitude, which is not zero, equals least. It sets
-// q to the scales v in this unit, rounded.
+// roundSignedScales rounds the scales v to multiples q[i]*unit, where q[i] is between least and most. The scale with
+// the largest magnitude, which must not be zero, gets the multiple least. So unit may be negative.
 func roundSignedScales(q *[16]int8, v *[16]float32, least, most int32) (unit float32) {
 	r := levelRange{least, most}
 	largest, _ := absMax(v[:])

@@ -15,6 +15,7 @@ func dequantizeIQ3_S(dst []float32, block []byte) {
 	for g := range 8 {
 		s := b[106+g/2] >> (g % 2 * 4) & 15
 		scale := d * float32(2*s+1)
+		// The parts of the block begin at bytes 2 (qs), 66 (qh), 74 (signs) and 106 (scales).
 		qs, qh := (*[8]byte)(b[2+8*g:]), b[66+g]
 		index := func(e int) uint16 { return uint16(qs[e]) | uint16(qh>>e&1)<<8 }
 		for l := range 4 {

@@ -15,8 +15,8 @@ func dequantizeIQ4_XS(dst []float32, block []byte) {
 	}
 }
 
-// quantizeIQ4_XS fits a scale to each group, then rounds the scales to 6 bits so
-// that the largest becomes -32.
+// quantizeIQ4_XS fits a scale to each group, rounds the scales to 6 bits so that the largest becomes -32, and then
+// chooses the levels for the rounded scales.
 func quantizeIQ4_XS(block []byte, src, weights []float32) {
 	x, b := (*[256]float32)(src), (*[136]byte)(block)
 	clear(b[:8])
@@ -37,7 +37,7 @@ func quantizeIQ4_XS(block []byte, src, weights []float32) {
 	for g, scale := range scales {
 		s := max(-32, min(roundHalfEven(id*scale), 31))
 		packIQ4((*[16]byte)(b[8+16*g:]), (*[32]float32)(x[32*g:]), inverse(d*float32(s)))
-		bits := uint16(s + 32)
+		bits := uint16(s + 32) // stored without a sign; the low four bits and the high two are apart
 		b[4+g/2] |= byte(bits&15) << (g % 2 * 4)
 		high |= bits >> 4 << (2 * g)
 	}

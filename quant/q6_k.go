@@ -12,6 +12,7 @@ func dequantizeQ6_K(dst []float32, block []byte) {
 	d := halfAt(b[208:])
 	for g := range 16 {
 		s := d * float32(int8(b[192+g]))
+		// A run of 32 elements is two groups; odd is the offset of the second one.
 		half, run, odd := g/8, g/2%4, g%2*16
 		ql := (*[16]byte)(b[half*64+run%2*32+odd:])
 		qh := (*[16]byte)(b[128+half*32+odd:])
@@ -52,7 +53,7 @@ func quantizeQ6_K(block []byte, src, weights []float32) {
 	var rounded [16]int8
 	half, d := roundHalf(roundSignedScales(&rounded, &scales, -128, 127))
 	levelsQ6_K.requantize(&q, x, &rounded, d)
-	for i, v := range q {
+	for i, v := range q { // the layout is described at dequantizeQ6_K
 		half, run := i/128, i/32%4
 		b[half*64+run%2*32+i%32] |= v & 15 << (run / 2 * 4)
 		b[128+half*32+i%32] |= v >> 4 << (2 * run)

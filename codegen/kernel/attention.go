@@ -127,17 +127,19 @@ func (k *Kernel) KeysSeen(queries int64) int64 {
 	return k.Fold.Max()
 }
 
-// CheckAttention checks that a kernel of FamilyAttention has its operands and axes, and that its operands use only the
-// axes that they may.
+// CheckAttention returns an error if a kernel of FamilyAttention lacks operands or axes, if its window or end of keys
+// has no mask, or if an operand uses an axis that it may not use.
 func (k *Kernel) CheckAttention() error {
 	a := k.Attention
 	switch {
+	// A kernel may process keys before the window, so the mask must hide them.
 	case a != nil && (a.Window != 0 || a.Reversed) && (!a.Causal || a.Mask == nil):
-		return fmt.Errorf("an attention with a window, or reversed, that no mask hides what is before, or that is " +
-			"not causal")
+		return fmt.Errorf("an attention with a window, or with queries and keys exchanged: want a causal one, with a " +
+			"mask that hides the keys before the window")
 	// A kernel may process keys after End, so the mask must hide them.
 	case a != nil && a.End != nil && (a.Causal || a.Mask == nil):
-		return fmt.Errorf("an attention whose keys end where no mask hides them, or that is causal")
+		return fmt.Errorf("an attention with an end of its keys: want one that is not causal, with a mask that hides " +
+			"the keys after the end")
 	case a == nil || a.Q == nil || a.K == nil || a.V == nil:
 		return fmt.Errorf("an attention without operands")
 	case len(k.Parallel) < attentionAxes:
@@ -146,7 +148,7 @@ func (k *Kernel) CheckAttention() error {
 	ax := k.AttentionAxes()
 	if !a.Dot.IsStatic() || !k.Parallel[ax.Value].IsStatic() || !k.Parallel[ax.Head].IsStatic() ||
 		!k.Parallel[ax.Split].IsStatic() {
-		return fmt.Errorf("an attention whose heads, splits or vectors have no fixed extents")
+		return fmt.Errorf("an attention with a symbolic number of heads, splits or elements of a vector: want constants")
 	}
 	// Each operand may vary only along the axes of its tensor, and must not use the kernel's results.
 	uses := func(e *Expr, axes ...int) bool {
@@ -168,7 +170,7 @@ func (k *Kernel) CheckAttention() error {
 	if f := a.Factor; f != nil {
 		switch {
 		case f.Q == nil || f.K == nil || f.Delta == nil || !f.Dot.IsStatic():
-			return fmt.Errorf("an attention with a factor without operands, or of vectors of no fixed extent")
+			return fmt.Errorf("the factor of an attention lacks an operand, or its vectors have a symbolic length")
 		case uses(f.Q, ax.Split, ax.Value, ax.Key, ax.Dot),
 			uses(f.K, ax.Split, ax.Head, ax.Query, ax.Value, ax.Dot),
 			uses(f.Delta, ax.Split, ax.Value, ax.Dot, ax.Factor):

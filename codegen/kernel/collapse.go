@@ -52,6 +52,7 @@ func Collapse(k *Kernel) *Kernel {
 			k = substitute(k, i, -1, ir.Dim{})
 		}
 	}
+	// From the innermost pair on: a merged axis can merge again with the axis before it.
 	for i := len(k.Parallel) - 2; i >= 0; i-- {
 		extent, err := k.Parallel[i].Mul2(k.Parallel[i+1])
 		if err == nil && extent.Max() <= maxSigned && k.Parallel[i+1].Max() > 0 && mergeable(k, i, i+1) {

@@ -23,8 +23,8 @@ const (
 // Word selects one of the four random words of a block of a random stream, for an element; see ir.RandomBlock.
 type Word uint8
 
-// Word 0 to 3 of element i. A distribution such as Box-Muller makes two values from two words, so each of the two
-// elements needs both words of the pair.
+// The word that element i uses. Words 0 and 1 of a block are a pair, and words 2 and 3. A method such as Box-Muller
+// makes two values from a pair of words, so each of the two elements needs both words.
 const (
 	WordOwn    Word = iota // word i%4 for element i
 	WordFirst              // the even word of its pair
@@ -153,8 +153,9 @@ func (b *Builder) Acc(i int, t ir.DType, hint string) *Expr {
 	return e
 }
 
-// AccOfPair returns the result of matmul i at the other column of a pair. Columns 2n and 2n+1 are a pair, as in a gated
-// activation. col is the column coordinate that the store uses. The number of columns must be even.
+// AccOfPair returns the result of matmul i, of dtype t, at the other column of a pair. Columns 2n and 2n+1 are a pair,
+// as in a gated activation. col is the column coordinate that the store uses, and hint a name for the value in the
+// shader. The number of columns must be even.
 func (b *Builder) AccOfPair(i int, t ir.DType, col Index, hint string) *Expr {
 	return b.accOf(i, t, OtherOfPair(col), hint)
 }
@@ -173,8 +174,8 @@ func OtherOfPair(x Index) Index {
 	return first.Times(2).Plus(Const(1)).Minus(second)
 }
 
-// Random returns a word of a Philox stream as a u32. seed and offset, both u32 or i64, select the stream. element and w
-// select the word.
+// Random returns a word of a stream of the Philox generator, as a u32 (see ir.RandomBlock). seed and offset, both u32
+// or i64, select the stream. element and w select the word.
 func (b *Builder) Random(seed, offset *Expr, element Index, w Word) *Expr {
 	key := fmt.Sprintf("random e%d e%d %s %d", seed.ID, offset.ID, element, w)
 	return b.add(key, Expr{Kind: ExprRandom, DType: ir.U32, Args: []*Expr{seed, offset}, Index: element,

@@ -97,8 +97,7 @@ func (x Index) Multiple(limit int64) int64 {
 	return m
 }
 
-// Substitute returns x with every axis replaced by the index that at returns, and every loaded value by the one that
-// value returns.
+// Substitute returns x with every axis replaced by the result of at, and every loaded value by the result of value.
 func (x Index) Substitute(at func(axis int, extent ir.Dim) Index, value func(*Expr) *Expr) Index {
 	out := Const(x.c)
 	for _, t := range x.terms {

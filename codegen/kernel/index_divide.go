@@ -84,7 +84,7 @@ func raiseRemainder(x, div, quo, rem Index) (Index, Index) {
 	if !ok || !div.IsConst() {
 		return Index{}, x
 	}
-	n := floorDiv(-low+div.c-1, div.c)
+	n := floorDiv(-low+div.c-1, div.c) // rem + n*div is at least 0: -low/div, rounded up
 	return quo.Minus(Const(n)), rem.Plus(Const(n * div.c))
 }
 
@@ -125,8 +125,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// without returns fs without the factors take, one occurrence of each. It reports false if fs does not have them all. A
-// factor of symbols may also be a part of a factor in fs, as B is of B*T.
+// without removes one occurrence of each factor in take from the list fs. It returns false if some factor is not in fs.
+// It can also divide a product of symbols in fs: taking B from B*T leaves T.
 func without(fs, take []*Factor) ([]*Factor, bool) {
 	rest := append([]*Factor(nil), fs...)
 	for _, t := range take {

@@ -43,8 +43,8 @@ type Region struct {
 // end is the first step after the region.
 func (r Region) end() int { return r.First + r.Count }
 
-// Borders reports, for each step, whether it needs a barrier because a region begins at it or ended before it, or
-// because it follows a gate.
+// Borders reports, for each step, whether a barrier must come before it: because a region begins at the step, because a
+// region ended just before it, or because the step before it is a gate.
 func (p *Program) Borders() []bool {
 	is := make([]bool, len(p.Steps)+1)
 	for _, r := range p.Regions {
@@ -54,8 +54,8 @@ func (p *Program) Borders() []bool {
 	return is[:len(p.Steps)]
 }
 
-// Gated lists the steps that gates decide on, in order. The workgroup counts of step Gated()[i] begin at word 3*i of
-// the buffers of kinds BufGrids and BufGated.
+// Gated lists the steps that a gate may skip: the steps of gated regions after the first, which is the gate. The
+// workgroup counts of step Gated()[i] begin at word 3*i of the buffers of kinds BufGrids and BufGated.
 func (p *Program) Gated() []int {
 	is := make([]bool, len(p.Steps))
 	for _, r := range p.Regions {

@@ -141,13 +141,14 @@ const (
 	// PrefetchRuns loads Depth runs before it multiplies the first of them.
 	PrefetchRuns PrefetchMode = "runs"
 	// PrefetchCache loads the words and scales of the blocks through the decoding code, and drops them. It takes no
-	// registers. It is costly for quants in several planes. Only formats that need row sums have it, decoded by strips.
+	// registers, but many loads if the quants are in several planes. Only formats that need row sums, and are decoded
+	// by strips, support it.
 	PrefetchCache PrefetchMode = "cache"
 	// PrefetchRegisters keeps the loaded blocks in registers until they are multiplied, so it loads no block twice.
 	PrefetchRegisters PrefetchMode = "registers"
 	// PrefetchSectors loads Depth 32-byte sectors of the largest plane per invocation, in order. It keeps a word of
-	// each in a register until the row is ready. It is the same few loads for every format in planes. K formats gain by
-	// it and not by PrefetchCache, q5 by either.
+	// each in a register until the row is ready. It takes the same few loads for every format in planes. It makes the K
+	// formats faster, which PrefetchCache does not. Either mode makes the q5 formats faster.
 	PrefetchSectors PrefetchMode = "sectors"
 )
 

@@ -120,6 +120,7 @@ func (c *checker) checkPrepared() {
 		c.require(!prepared || s.IsStatic(), "it is prepared, but its grid depends on symbols")
 		for _, b := range s.Binds {
 			kind := c.Buffers[b.Buffer].Kind
+			// A temporary or fault word may be overwritten by runs, but a prepared step uses it only at load.
 			lasting := kind == BufWeight || kind == BufPrepared || kind == BufTemp || kind == BufFault
 			c.require(!prepared || lasting, "it is prepared, but uses buffer %d, of kind %s", b.Buffer, kind)
 			c.require(prepared || kind != BufPrepared || !b.Write, "it writes buffer %d, which is prepared", b.Buffer)

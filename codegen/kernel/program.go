@@ -234,7 +234,7 @@ func (g Grid) Eval(symbols map[string]int64) ([3]uint32, error) {
 			if err != nil {
 				return out, err
 			}
-			if f.Tile < 1 || f.Tile > maxGroups || v < 0 || v > 1<<62 {
+			if f.Tile < 1 || f.Tile > maxGroups || v < 0 || v > 1<<62 { // v + f.Tile must not overflow
 				return out, fmt.Errorf("grid factor ceil(%s/%d) is not usable", f.Extent, f.Tile)
 			}
 			q := (v + f.Tile - 1) / f.Tile

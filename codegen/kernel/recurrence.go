@@ -8,20 +8,20 @@ import (
 )
 
 // Recurrence is the computation of a kernel of FamilyRecurrence. The last parallel axis counts the rows of the state,
-// and the key axis their elements. For each time, each row S of the state becomes
+// and the key axis their elements. For each time step, each row S of the state becomes
 //
 //	S(key) = S(key)*Decay + (sum over keys of S*A)*B(key) + V*K(key)
 //
-// where S in the sum is the state before this time. A row has the results:
+// where S in the sum is the state before this time step. A row has the results:
 //
-//	result 0: at each time, the sum over keys of S*Q
-//	result 1: an element of S after the last time
+//	result 0: at each time step, the sum over keys of S*Q
+//	result 1: an element of S after the last time step
 //
-// A store with PerElement (see [Store]) writes once per time, and may use result 0. A store without it writes once per
-// key, and may use result 1.
+// A store with PerElement (see [Store]) writes once per time step, and may use result 0. A store without it writes once
+// per key, and may use result 1.
 type Recurrence struct {
 	Keys  ir.Dim // extent of the key axis
-	State *Expr  // S before the first time; uses the parallel axes and the key axis
+	State *Expr  // S before the first time step; uses the parallel axes and the key axis
 	Decay *Expr  // uses all axes except the row axis; the key axis only if each element has its own
 	Q, K  *Expr  // use all axes except the row axis
 	V     *Expr  // uses the parallel axes and the time axis
@@ -31,7 +31,7 @@ type Recurrence struct {
 // KeyAxis returns the id of the key axis of a kernel of FamilyRecurrence.
 func (k *Kernel) KeyAxis() int { return k.FoldAxis() + 1 }
 
-// Vectors lists the operands that have an element for each key and each time.
+// Vectors lists the operands that have an element for each key and each time step.
 func (r *Recurrence) Vectors(key int) []*Expr {
 	list := []*Expr{r.Q, r.K}
 	if r.A != nil {

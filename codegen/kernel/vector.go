@@ -51,6 +51,7 @@ func (k *Kernel) vectorInPlace(bind, axis, width int) bool {
 			stores++
 		}
 	}
+	// Every load of the binding must be at the index of its only store.
 	return stores == 1 && at.Uses(axis) && at.IsVector(axis, width) && !Any(k.Roots(), func(v *Expr) bool {
 		return v.Kind == ExprLoad && v.Bind == bind && !v.Index.Equal(at)
 	})

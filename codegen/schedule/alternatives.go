@@ -25,9 +25,10 @@ const (
 	maxAlternatives = 2
 )
 
-// Alternatives lists schedules that are expected to be faster than s when a matmul has few of a symbolic number of
-// rows, by increasing numbers of rows. A tile takes about as long for one row as for all of its rows. An alternative
-// must not be slower than s for any number of rows that it is for. Other kernels have no alternatives.
+// Alternatives lists faster schedules for runs in which a matmul has few rows. It applies to a matmul with a symbolic
+// number of rows: schedule s was chosen for the largest number, and a tile takes about as long for one row as for all
+// of its rows. Each alternative is for a range of row counts, must gain alternativeGain at the largest, and must not be
+// slower than s at the smallest. The list is sorted by increasing number of rows. It is nil for other kernels.
 func Alternatives(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, tuning device.Tuning) (list []Alternative) {
 	if k.Family != kernel.FamilyMatMul || len(k.Parallel) < 2 {
 		return nil
@@ -39,12 +40,13 @@ func Alternatives(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, tuning 
 	}
 	bound := func(n int64) int64 { return (n - rows.Add) / rows.Mul } // the symbol's value for n rows
 	narrow := func(n int64) *kernel.Kernel { return kernel.Narrow(k, rows.Sym, bound(n)) }
-	time := func(s kernel.Schedule, n int64) (float64, string) { // of n rows in whole tiles, and of the launch
+	// time estimates n rows, which a tile rounds up to whole tiles, and the launch.
+	time := func(s kernel.Schedule, n int64) (float64, string) {
 		t, unknown := h.rowsTime(narrow(WholeTiles(narrow(n), tileOf(s), axis)), caps)
 		return t + h.LaunchNs, unknown
 	}
 	for few := largestBelow(rows.Max()); few >= 1 && bound(few) >= 1; few /= alternativeRatio {
-		// For fewer rows there may be another alternative.
+		// This alternative is for fewest to few rows. For fewer rows there may be another one.
 		fewest := max(few/alternativeRatio+1, rows.Mul+rows.Add)
 		if isEmpty(narrow(fewest)) {
 			continue // no run has so few rows, because another axis has fewer

@@ -56,8 +56,9 @@ func (h heuristics) attentions(k *kernel.Kernel, caps device.Caps) []Candidate {
 // keys in tiles of shared memory.
 const maxVecRows = 16
 
-// flashVecCandidates lists schedules for few rows, counted over all heads that share keys. The estimated time is the
-// time to read the keys and values once. Splitting the keys gives the device enough workgroups.
+// flashVecCandidates lists schedules for an attention with few rows: at most maxVecRows, counting the queries of all
+// heads that share keys. Each key and value is read once, which takes most of the time. Splitting the keys gives the
+// device enough workgroups.
 func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	rows := sh.Queries * sh.Heads
@@ -87,8 +88,8 @@ func (h heuristics) flashVecCandidates(k *kernel.Kernel) []Candidate {
 	return all
 }
 
-// flashVec is the schedule for few rows in which each group of lanes reads the given number of keys per step. wg is the
-// number of invocations of a workgroup.
+// flashVec returns the schedule for few rows in which a group of `lanes` invocations reads `keys` keys per step. wg is
+// the number of invocations of a workgroup, and subgroup the requested subgroup size.
 func (sh flashShape) flashVec(lanes, keys, wg, subgroup int) kernel.FlashVec {
 	rows := int(sh.Queries * sh.Heads)
 	s := kernel.FlashVec{Launch: launch(kernel.VarFlashVec, wg, 4), Flash: kernel.Flash{Heads: int(sh.Heads)},
@@ -99,8 +100,9 @@ func (sh flashShape) flashVec(lanes, keys, wg, subgroup int) kernel.FlashVec {
 
 // flashOnePerCore enlarges the workgroups of candidate c, which has at most one workgroup per core. It doubles the
 // invocations until one step covers the average number of keys. If a core has too few registers for them, each
-// invocation takes fewer keys (M-short-texts). candidate returns the candidate with the given numbers. The result is
-// empty if c needs no change.
+// invocation takes fewer keys (M-short-texts). candidate builds a candidate from the lanes of a group, the keys that a
+// group reads per step, and the invocations of a workgroup. The result is the last enlarged candidate, or empty if c
+// needs no change.
 func (h heuristics) flashOnePerCore(k *kernel.Kernel, c Candidate,
 	candidate func(lanes, keys, wg int) Candidate) (list []Candidate) {
 	s := c.Schedule.(kernel.FlashVec)
@@ -132,8 +134,8 @@ func meanKeys(k *kernel.Kernel) int64 {
 	return n
 }
 
-// attentionTime estimates the time of an attention in nanoseconds, from its arithmetic. If it is unknown, it returns
-// the reason.
+// attentionTime estimates the time of an attention in nanoseconds, from its arithmetic. If the time is unknown, the
+// string says why.
 func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, string) {
 	s, _, err := Select(k, caps)
 	if err != nil {
@@ -154,8 +156,8 @@ func (h heuristics) attentionTime(k *kernel.Kernel, caps device.Caps) (float64, 
 }
 
 // flashSplits returns the number of parts into which to split the keys of an attention: a power of two, or 0 for no
-// split. More parts fill an idle device, and keep each part within h.flashMaxKeys keys. Each part has several steps.
-// The split must save more time than the launch of the kernel that joins the parts.
+// split. More parts fill an idle device, and keep each part within h.flashMaxKeys keys. Each part has at least two
+// steps of `step` keys. The split must save more time than the launch of the kernel that joins the parts.
 func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	sh, splits := flashShapeOf(k), 1
 	more := func() bool {
@@ -339,8 +341,8 @@ func flashTileShared(k *kernel.Kernel, s kernel.FlashTile) int {
 	return n
 }
 
-// FlashDepth is the number of elements of a query that a flash_tile with tiles stored by steps keeps: the contraction
-// axis rounded up to whole steps.
+// FlashDepth is the number of elements of each query that a flash_tile workgroup keeps in shared memory if its tiles
+// are stored step by step: the contraction axis rounded up to whole steps.
 func FlashDepth(k *kernel.Kernel, s kernel.FlashTile) int {
 	return roundUp(flashShapeOf(k).Dot, s.TileK)
 }
@@ -398,6 +400,7 @@ func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) erro
 // checkFlash checks the requirements that all attention variants have.
 func checkFlash(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	sh, t := flashShapeOf(k), AttentionTileOf(s)
+	// The gradients of queries and keys multiply weights by a factor, which only flash_tile computes.
 	if _, tile := s.(kernel.FlashTile); sh.Factor > 0 && !tile {
 		return fmt.Errorf("factors of weights are computed in tiles, by %s", kernel.VarFlashTile)
 	}
@@ -428,6 +431,7 @@ func checkFlashVec(k *kernel.Kernel, s kernel.FlashVec, caps device.Caps) error 
 		return fmt.Errorf("every invocation has all %d rows and %d keys, a step %d", s.TileM, s.ThreadN,
 			s.Workgroup/s.LanesPerRow*s.ThreadN)
 	}
+	// For each of TileM rows, a lane has its part of the query and of the sums, and the scores of its keys.
 	if n := s.TileM * (4*FlashQuads(sh.Dot, s.LanesPerRow) + 4*FlashQuads(sh.Value, s.LanesPerRow) +
 		s.ThreadN); n > maxFlashVec {
 		return fmt.Errorf("%d queries, sums and scores per invocation, more than %d spill", n, maxFlashVec)
@@ -517,8 +521,8 @@ func splitLength(k *kernel.Kernel, s AttentionTile) int64 {
 	return ceilDiv(SplitKeys(k, s).Max(), int64(s.Splits)*step) * step
 }
 
-// SplitKeys is the number of keys that all splits of a workgroup's rows cover together: all keys, or the keys in the
-// rows' windows, rounded up.
+// SplitKeys is the number of keys that the splits of the attention divide among themselves. Without a window these are
+// all keys. With a window they are the keys that some row of a workgroup can see, rounded up to a step.
 func SplitKeys(k *kernel.Kernel, s AttentionTile) ir.Dim {
 	if k.Attention.Window == 0 {
 		return k.Fold

@@ -83,8 +83,8 @@ func pointsDivisibleBy(dims []ir.Dim, n int) bool {
 	return n <= 1
 }
 
-// rowVec returns the vector width along a row: the largest power of two, up to limit, that divides the row's length.
-// Also the stores per element must be aligned vectors of that width, and some load, if there are loads along the row.
+// rowVec returns the vector width along a row: the largest power of two, up to limit, for which rowVecFits is true, or
+// 1.
 func rowVec(k *kernel.Kernel, limit int) int {
 	n := limit
 	for n > 1 && !rowVecFits(k, n) {

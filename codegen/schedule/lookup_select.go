@@ -38,7 +38,7 @@ func (h heuristics) lookupVecs(k *kernel.Kernel, sh matShape) []Candidate {
 		return nil
 	}
 	switch {
-	case readsBytes(k):
+	case readsBytes(k): // the rows are int8 already
 		return h.lookupAsRead(b.lookup, sh, fewestLookupColumns, false)
 	case roundable(k, true) && b.lookup.roundsRow(perCore):
 		return h.lookupRounded(b.lookup, k, sh)

@@ -140,6 +140,7 @@ func operandInRuns(k *kernel.Kernel, v *kernel.Expr, other int) (Plain, bool) {
 	if v.Index.HasClamp() || p.Pitch.Uses(k.FoldAxis()) || p.Pitch.Uses(other) {
 		return Plain{}, false
 	}
+	// The longest run wins. Runs of less than an octet are useless, because octets are loaded at once.
 	for p.Run = maxRun; p.Run >= OctetElems; p.Run /= 2 {
 		if n, ok := v.Index.RunStride(k.FoldAxis(), p.Run); ok && n == 1 && DivisibleBy(k.Fold, p.Run) {
 			return p, true

@@ -48,7 +48,7 @@ func checkCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, caps device.Caps) error 
 	if n := laneSums(k, s.MatrixTile); n > maxLaneSums {
 		return fmt.Errorf("%d sums per invocation, more than %d spill", n, maxLaneSums)
 	}
-	if matrixStage(k, s) == 0 {
+	if matrixStage(k, s) == 0 { // no operand passes through shared memory: the rest does not matter
 		return nil
 	}
 	if down, across := s.Pieces(); down*across > 1 {
@@ -166,7 +166,7 @@ func floatSums(k *kernel.Kernel, v *kernel.Expr) bool {
 	if t == ir.U8 && k.Fold.Max() > math.MaxInt32/maxUnsigned {
 		return false
 	}
-	float := v.Kind != kernel.ExprAcc
+	float := v.Kind != kernel.ExprAcc // an accumulator by itself is stored as an integer
 	kernel.Walk([]*kernel.Expr{v}, func(e *kernel.Expr) {
 		for _, a := range e.Args {
 			float = float && (a.Kind != kernel.ExprAcc || IsFloatSum(e))

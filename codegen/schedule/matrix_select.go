@@ -277,9 +277,10 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	return worst
 }
 
-// operandSlowdown estimates by how much a schedule is slower because of operand v; n is zero if it is not. axis is the
-// operand's other axis, in addition to the contraction axis. computed says that the kernel computes the operand's
-// elements. The time for that depends on the tile.
+// operandSlowdown estimates how much slower a schedule is because of the way in which operand v is loaded. n is the
+// zero handicap if the schedule is not slower. axis is the operand's other axis, in addition to the contraction axis.
+// If computed is true, the kernel computes the operand's elements, and the caller estimates the slowdown because it
+// depends on the tile.
 func (h heuristics) operandSlowdown(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr,
 	axis int) (n handicap, computed bool) {
 	if coopMat2, ofWorkgroup := s.(kernel.CoopMat2); ofWorkgroup {
@@ -328,11 +329,12 @@ func unrollCost(k *kernel.Kernel, s kernel.CoopMat2) float64 {
 	switch {
 	case s.Unroll > 0 || steps%unrolledSteps == 0 || steps < unrolledSteps:
 		return 1
+	// The trip count is hidden: the loop is not unrolled, which costs more in a large tile.
 	case hidesSteps(k, s) && s.TileM*s.TileN > 128*128 && s.PiecesM == 0 && s.PiecesN == 0:
 		return 1.14
 	case hidesSteps(k, s):
 		return 1.05
-	case laneSums(k, s.MatrixTile) > 64:
+	case laneSums(k, s.MatrixTile) > 64: // the unrolled loop runs out of registers
 		return 3
 	}
 	return 1.06

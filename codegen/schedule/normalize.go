@@ -106,10 +106,13 @@ func normalizeMatVec(k *kernel.Kernel, given kernel.MatVec, caps device.Caps) ke
 	return s
 }
 
-// decodeOf returns how a matvec decodes a run of a block. byteRows says that its rows are stored as int8.
+// decodeOf returns how a matvec decodes a run of a block. byteRows says that its rows are stored as int8. If neither a
+// lookup nor a faster way suits the format, it decodes the run strip by strip.
 func decodeOf(k *kernel.Kernel, s kernel.MatVec, run kernel.BlockRun, byteRows bool) kernel.Decode {
 	row, _ := ir.BlockFormatOf(run.DType)
+	// intDot: the quants and the row are small integers, which the kernel multiplies by integer dot products.
 	planes, intDot := allPlanes(k), s.RoundRows || byteRows && !run.Form.Levels
+	// packed: the run is 16 bytes of four 2-bit quants each, which can be multiplied without unpacking them first.
 	packed := row.Packed != nil && run.Quads == 4 && run.Strips == kernel.PackedFields
 	switch {
 	case planes && looksUp(run, s, s.RoundRows || byteRows):
@@ -176,9 +179,9 @@ func looksUp(r kernel.BlockRun, s kernel.MatVec, ints bool) bool {
 	return s.Copies > 0 && (ints || s.ThreadM < ManyRows)
 }
 
-// readsLong reports whether the quants of every strip are read eight or sixteen bytes at a time. Then matvecs of floats
-// add multiplications one by one to a running sum over several scales. If strips of two quads share their bytes in
-// pairs, separate sums are faster (M-matvec-blocks).
+// readsLong reports whether the quants of every strip (the elements that share a scale) are read eight or sixteen bytes
+// at a time, and no two strips share their bytes. A matvec of floats then keeps one running sum over the strips of
+// several scales. Otherwise a separate sum for each strip is faster (M-matvec-blocks).
 func readsLong(k *kernel.Kernel, r kernel.BlockRun) bool {
 	return !slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool {
 		b := k.Bindings[kernel.Widened(p.B).Bind]

@@ -90,6 +90,7 @@ func (p Pricer) Sizes(k *kernel.Kernel) (s kernel.Sizes) {
 		if sched, _, err := Select(k, p.Caps); err == nil && AttentionTileOf(sched).Splits > 1 {
 			s.Parts = []int{AttentionTileOf(sched).Splits}
 		}
+	// A matmul of fewer rows runs as a matvec, for which no rule proposes another size.
 	case k.Family == kernel.FamilyMatMul && len(k.Parallel) > 1 && matShapeOf(k).M > MaxMatVecRows:
 		_, units := t.bestMatrixTime(k, p.Caps, 1)
 		if units || k.MatMuls[0].BF16x3 {

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// Rated has the facts by which the heuristics estimate the time of a schedule in tiles, except the rate of its tile.
-// So measurements of schedules can be compared with any rates.
+// Rated has the facts from which the heuristics estimate the time of a schedule in tiles, except the rate of its tile.
+// A table of rates and these facts give an estimate, which can be compared with a measured time.
 type Rated struct {
 	Table  RateTable `json:"table"`
 	Tile   string    `json:"tile"`          // its shape and layout
@@ -104,8 +104,8 @@ func RatedOf(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (Rated, bool
 	return Rated{}, false
 }
 
-// ratedMatrix returns the facts for the estimate of a tile on cooperative matrices. Its N is for all matmuls of the
-// kernel.
+// ratedMatrix returns the facts for the estimate of a tile on cooperative matrices. tl.N counts the columns of all
+// matmuls of the kernel, which have tl.N/n columns each.
 func (h heuristics) ratedMatrix(k *kernel.Kernel, s kernel.Schedule, table RateTable, tl matrixTile) Rated {
 	sh, n := matShapeOf(k), len(k.MatMuls)
 	slow := h.slowdown(k, s)
@@ -118,8 +118,9 @@ func tileFlops(m, n int, depth int64, matmuls int) float64 {
 	return 2 * float64(m*n*matmuls) * float64(depth)
 }
 
-// name describes a tile on cooperative matrices without its rates and without the kernels that it is for. A tile with a
-// K of 0 has the steps of the kernel's format.
+// name describes the shape and layout of a tile on cooperative matrices, as "coopmat 128x64x32 stages=2" does. It
+// leaves out the tile's rates and the conditions on its kernels. It prints no K if K is 0: then the kernel's format
+// determines the length of a step.
 func (tl matrixTile) name() string {
 	parts := []string{fmt.Sprintf("%s %dx%d", tl.Variant, tl.M, tl.N)}
 	if tl.K > 0 {

@@ -18,7 +18,7 @@ func StateQuads(k *kernel.Kernel, s kernel.Recurrent) int {
 // The limits of schedules of recurrences.
 const (
 	maxStateRows  = 8 // rows of a lane
-	maxStateTimes = 8 // times whose operands a lane loads together
+	maxStateTimes = 8 // time steps whose operands a lane loads together
 )
 
 // recurrences lists schedules of a recurrence, the fastest first.
@@ -107,17 +107,18 @@ const (
 )
 
 // recurrenceTime estimates the time in nanoseconds of a recurrence. It is the larger of two times: the time in which
-// the schedulers do the work of all subgroups, and the time of one subgroup, which executes one time after the other.
+// the schedulers do the work of all subgroups, and the time of one subgroup, which computes the steps of the recurrence
+// (r.times) one after the other.
 func (h heuristics) recurrenceTime(r recurrenceSize, s kernel.Recurrent) float64 {
 	if r.times <= 1 {
 		return h.oneStepTime(r, s)
 	}
 	quads, rows, times := r.quads(s), s.ThreadM, s.TileK
 	invocations := r.invocations(s)
-	// Cycles of a subgroup for each time: updates of the state, loads, and sums over lanes.
-	step, sums := float64(rows*quads*16), 0
+	// Cycles of a subgroup for each time step: updates of the state, loads, and sums over lanes.
+	step, sums := float64(rows*quads*16), 0 // 16 cycles update a quad (four elements) of a row's state
 	rounds := bits.Len(uint(s.LanesPerRow)) - 1
-	for shared, i := rows*times, rounds; i > 0; i-- { // y in a group of times
+	for shared, i := rows*times, rounds; i > 0; i-- { // y in a group of time steps
 		shared = max(shared/2, 1)
 		sums += stateSumCycles * shared
 	}
@@ -146,8 +147,8 @@ func (h heuristics) recurrenceTime(r recurrenceSize, s kernel.Recurrent) float64
 	return max(float64(r.times)*cycles*nsPerCycle*(1+float64(0.02*other)), r.move)
 }
 
-// stepsTime estimates the time in nanoseconds of a recurrence without corrections that has no kernel yet, with one
-// decay per head. It moves less memory than it computes.
+// stepsTime estimates the time in nanoseconds of a recurrence that has no kernel yet. It assumes a recurrence without
+// corrections, with one decay per head, that is limited by arithmetic rather than by memory.
 func (h heuristics) stepsTime(w kernel.Work) (best float64) {
 	r := recurrenceSize{keys: w.Columns.Max(), rows: w.Rows, points: w.Rows.Max(), times: w.Depth.Max(), vectors: 2}
 	for _, wg := range recurrenceGroups {
@@ -165,7 +166,7 @@ func (r recurrenceSize) invocations(s kernel.Recurrent) float64 {
 	return float64(r.points) / float64(s.ThreadM) * float64(s.LanesPerRow)
 }
 
-// oneStepTime estimates the time in nanoseconds of a recurrence of one time, such as a decoding step. Moving the state
+// oneStepTime estimates the time in nanoseconds of a recurrence with a single step, as in decoding. Moving the state
 // takes longest, and is fastest with many lanes that each move stepElements elements.
 func (h heuristics) oneStepTime(r recurrenceSize, s kernel.Recurrent) float64 {
 	each := math.Log2(float64(4*r.quads(s)*s.ThreadM) / stepElements)

@@ -33,8 +33,9 @@ const maxResidentLanes, maxResidentColumns = 512, 512
 // mostResidentShared is the maximum shared memory of a matvec with a resident row, in bytes.
 const mostResidentShared = 48 << 10
 
-// residentVecFor returns the parameters with which a matmul of one row keeps it in registers. ok is false if it should
-// not. rounds says that the row is quantized to int8.
+// residentVecFor returns the parameters for a matmul of one row that keeps the row in registers. They are the first
+// measured ones that allow the number of matmuls, the row length and the columns per core. ok is false if there are
+// none, or if the kernel cannot keep its row. rounds says that the kernel quantizes the row to int8.
 func (h heuristics) residentVecFor(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
 	b := h.blocks[blocksOf(k)]
 	list := b.resident
@@ -91,8 +92,8 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	return []Candidate{{s, fmt.Sprintf("%s, over %d passes", reason, s.Coarsen)}}
 }
 
-// residentWorkgroup returns the form of a workgroup. A group of lanes invocations shares a row, and computes cols
-// columns in a pass. groups is the number of groups. fits reports whether the registers suffice.
+// residentWorkgroup returns the form of a workgroup. In each of its groups, `lanes` invocations share the row and
+// compute cols columns in a pass. fits reports whether the registers suffice for a workgroup of such groups.
 func (h heuristics) residentWorkgroup(v residentVec, sh matShape,
 	fits func(lanes, cols, groups int) bool) (lanes, cols, groups int) {
 	// If a core has too few registers for all its invocations, fewer invocations share a row. If that is not enough, a
@@ -181,10 +182,11 @@ func rowsResident(k *kernel.Kernel, s kernel.MatVec) bool {
 	return registers <= maxResidentRegisters
 }
 
-// ResidentTile is the size in quads of the shared-memory tile that float rows pass through on their way to registers,
-// or 0 if they are loaded directly. It is a multiple of the number of invocations, and of whole blocks.
+// ResidentTile is the size of the shared-memory tile that float rows pass through on their way to registers, in quads
+// (four floats, 16 bytes). It is 0 if rows are loaded directly. It is a multiple of the number of invocations, and of
+// whole blocks unless one tile holds the whole row.
 func ResidentTile(k *kernel.Kernel, s kernel.MatVec) int {
-	const most = 16 << 10 / 16
+	const most = 16 << 10 / 16 // quads in 16 KiB
 	if s.Coarsen == 0 || s.RoundRows || blocksOf(k) == ir.Invalid || readsBytes(k) || !rowsResident(k, s) {
 		return 0
 	}

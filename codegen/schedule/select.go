@@ -251,8 +251,9 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 	return all
 }
 
-// columnsAlongFold returns the number of columns per invocation of a matvec, with the given number of sums per
-// workgroup and column. It is v.columns, or less to avoid idle cores and spilling.
+// columnsAlongFold returns the number of columns that each invocation of a matvec computes. A workgroup has `sums`
+// groups of lanes, and the lanes of a group share their columns. The result is v.columns, or less to avoid idle cores
+// and spilling.
 func (h heuristics) columnsAlongFold(k *kernel.Kernel, sh matShape, v blockVec, sums int) int {
 	fewest := h.vecColumns
 	switch {
@@ -271,8 +272,9 @@ func (h heuristics) columnsAlongFold(k *kernel.Kernel, sh matShape, v blockVec, 
 	return cols
 }
 
-// lanesAlongFold returns the number of invocations that share a sum of a matvec, in whole subgroups: v.lanes, but not
-// more than there are runs in the contraction axis. It is larger if there are too few workgroups of wg invocations.
+// lanesAlongFold returns the number of invocations that share a sum of a matvec. It is a multiple of the subgroup size:
+// v.lanes, but not more than there are runs in the contraction axis. It is larger, up to wg, if there would otherwise
+// be too few workgroups of wg invocations.
 func (h heuristics) lanesAlongFold(sh matShape, v blockVec, wg int) int {
 	lanes, run := h.subgroup, max(v.run, shortestRun)
 	for lanes < v.lanes && int64(lanes*run) < sh.K {

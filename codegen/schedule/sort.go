@@ -56,6 +56,7 @@ func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	if short && !takesFew {
 		return nil
 	}
+	// Start from the smallest workgroup of at least 256 invocations, or of rowLanes, that has enough registers.
 	most := min(h.rowLanes, 256)
 	fits := func(wg int) bool {
 		s := selectSchedule(k, wg)

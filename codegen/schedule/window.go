@@ -22,6 +22,7 @@ func WindowLoad(k *kernel.Kernel, v *kernel.Expr, axis int) (Window, bool) {
 		return Window{}, false
 	}
 	v = Unrounded(v, t)
+	// The operand must be where(condition, load, 0).
 	if v.Kind != kernel.ExprApply || v.Op != ir.OpWhere || !isZero(v.Args[2]) || !plainLoad(k, v.Args[1], t) {
 		return Window{}, false
 	}

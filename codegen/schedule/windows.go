@@ -66,6 +66,7 @@ func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 func mayOverlap(k *kernel.Kernel, axis int) bool {
 	found := false
 	k.WalkIndices(func(x kernel.Index) {
+		// The sum may be the index itself, or the dividend of a quotient or remainder in it.
 		sums := []kernel.Index{x}
 		x.Walk(func(f *kernel.Factor) { sums = append(sums, f.X) })
 		for _, sum := range sums {
@@ -74,6 +75,8 @@ func mayOverlap(k *kernel.Kernel, axis int) bool {
 				along := slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool {
 					return f.Kind == kernel.FactorAxis && f.Axis == k.FoldAxis() || f.X.Uses(k.FoldAxis())
 				})
+				// The last element of a row is Coef*(length-1) after its first; the next row starts at row.
+				// A row's last element is Coef*(length-1) after its first. The next row begins `row` after the first.
 				found = found || along && row > 0 && row <= t.Coef*(k.Fold.Add-1)
 			}
 		}

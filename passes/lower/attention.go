@@ -280,9 +280,10 @@ func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *k
 		return nil
 	}
 	lowest := func(e *kernel.Expr) bool { return e.Kind == kernel.ExprConst && math.IsInf(e.Value, -1) }
+	// seen says that the mask hides keys where cond is false, and hidden that it hides keys where cond is true.
 	cond, seen, hidden := mask.Args[0], lowest(mask.Args[2]), lowest(mask.Args[1])
 	if seen == hidden {
-		return nil
+		return nil // the mask hides nothing, or everything
 	}
 	return l.endWhere(cond, seen, key, kernel.Last(keys))
 }

@@ -14,6 +14,8 @@ func (f *Fusion) inlineDerived() {
 	f.findAllReaders()
 	for _, n := range f.Graph.Nodes() {
 		c := f.storedBy[n.ID()]
+		// The cluster must have another node to store. Outputs, cores, and arguments of custom kernels and loops must
+		// stay in memory.
 		if c == nil || c.ranges != nil || len(c.tails) == 1 || f.required[n.ID()] || f.core[n.ID()] != nil ||
 			f.feedsWhole(n) != nil {
 			continue

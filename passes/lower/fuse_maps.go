@@ -89,7 +89,7 @@ func (f *Fusion) isFull(c *Cluster) bool {
 // shape, and read a tensor of that shape that c reads or stores.
 func (f *Fusion) joinMap(c *Cluster) bool {
 	shape := c.tails[0].Shape()
-	var others []int
+	var others []int // clusters that store or read the same tensors as c
 	for _, n := range slices.Concat(f.tensorsOf(c), c.tails) {
 		if !f.isFull(c) {
 			others = append(others, f.sharersOf(n)...)

@@ -108,7 +108,7 @@ func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
 		}
 		update = u
 	}
-	if update == nil || f.overwritten[update.ID()] == nil {
+	if update == nil || f.overwritten[update.ID()] == nil { // the write makes a copy instead of changing the state
 		return nil
 	}
 	return update

@@ -7,38 +7,40 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The sizes of scans in chunks of times.
+// The sizes of scans in chunks of time steps.
 const (
-	// The number of times in a chunk. Shorter chunks store more states, and longer ones multiply more pairs of times.
-	// For an H200, chunks of 64 are estimated to take as long, and chunks of 256 longer (M-recurrences).
+	// The number of time steps in a chunk. Shorter chunks store more states, and longer ones multiply more pairs of
+	// time steps. For an H200, chunks of 64 are estimated to take as long, and chunks of 256 longer (M-recurrences).
 	chunkTimes  = 128
 	chunkMargin = 1.4 // chunks must be estimated to be this much faster, because the estimates have errors
-	// The most bytes of the states of all chunks, and of the weights of all pairs of times.
+	// The most bytes of the states of all chunks, and of the weights of all pairs of time steps.
 	mostChunkBytes = 256 << 20
 )
 
-// chunkedScan computes a delta_rule in chunks of times, for heads with one decay each and without corrections. Heads of
-// a group share queries and keys.
+// chunkedScan computes a delta_rule in chunks of time steps, for heads with one decay each and without corrections.
+// Heads of a group share queries and keys.
 type chunkedScan struct {
 	*rewriter
 	// each is the number of heads of a group. The state of a head is a matrix [values, keys].
 	batch, heads, groups, each, values, keys ir.Dim
 	times, chunks                            int64
 
-	q, k  *ir.Node   // [batch, chunks, groups, chunkTimes, keys]
-	v     *ir.Node   // [batch, chunks, heads, chunkTimes, values]
-	sums  []*ir.Node // their sum is the sum of a chunk's decays up to each time, [batch, chunks, heads, chunkTimes]
+	q, k *ir.Node // [batch, chunks, groups, chunkTimes, keys]
+	v    *ir.Node // [batch, chunks, heads, chunkTimes, values]
+	// The sum of these nodes is the sum of a chunk's decays up to each time step, [batch, chunks, heads, chunkTimes].
+	sums  []*ir.Node
 	state *ir.Node
 }
 
-// chunkedScan computes a delta_rule in chunks of times (Dao and Gu 2024, arXiv:2405.21060, section 6), in three parts:
+// chunkedScan computes a delta_rule in chunks of time steps (Dao and Gu 2024, arXiv:2405.21060, section 6), in three
+// parts:
 //
 //   - A matmul computes the amount that each chunk adds to the state.
 //   - A scan with one step per chunk computes the state before each chunk from these amounts.
-//   - More matmuls compute the results of each chunk from the state before it and from its own times.
+//   - More matmuls compute the results of each chunk from the state before it and from its own time steps.
 //
-// The arguments are in f32. chunkedScan returns nil if the device is faster with one time after the other, or if the
-// delta_rule has corrections, several decays per head, or a number of times that is a symbol.
+// The arguments are in f32. chunkedScan returns nil if the device is faster with one time step after the other, or if
+// the delta_rule has corrections, several decays per head, or a number of time steps that is a symbol.
 func (r *rewriter) chunkedScan(n *ir.Node, args []*ir.Node) *ir.Node {
 	v, decay, state := args[2], args[3], args[4]
 	s := state.Shape()
@@ -68,7 +70,7 @@ func (r *rewriter) chunkedScan(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(c.results(r.sliceAxis(states, 1, 0, c.chunks)), n.Shape())
 }
 
-// isFaster reports whether the scan is expected to be faster as matmuls over chunks of times than step by step. It
+// isFaster reports whether the scan is expected to be faster as matmuls over chunks of time steps than step by step. It
 // returns false if the matrices of the chunks would take too much memory.
 func (c *chunkedScan) isFaster() bool {
 	if c.pricer == nil || c.chunks < 2 {
@@ -84,10 +86,10 @@ func (c *chunkedScan) isFaster() bool {
 	}
 	chunks := kernel.Work{Form: kernel.FormChunks, Launches: 6, Bytes: float64(2*states) + weights + results,
 		Matmuls: []kernel.MatmulWork{
-			{Batch: groups, Rows: size, Columns: size, Depth: keys},   // pairs of times
+			{Batch: groups, Rows: size, Columns: size, Depth: keys},   // pairs of time steps
 			{Batch: groups, Rows: rows, Columns: keys, Depth: size},   // amounts that chunks add to the states
 			{Batch: groups, Rows: size, Columns: rows, Depth: keys},   // results of the states before chunks
-			{Batch: heads, Rows: size, Columns: values, Depth: size}}} // results of the chunk's own times
+			{Batch: heads, Rows: size, Columns: values, Depth: size}}} // results of the chunk's own time steps
 	of := ir.Dim{Add: batch * c.heads.Add * values}
 	steps := kernel.Work{Form: kernel.FormSteps, Rows: of, Columns: c.keys, Depth: ir.Dim{Add: c.times}, Launches: 1}
 	time := func(w kernel.Work) float64 { return c.pricer.Price(kernel.Rewrite{Work: &w}).After }
@@ -138,9 +140,9 @@ func (c *chunkedScan) sumsOf(decays *ir.Node) []*ir.Node {
 	return parts
 }
 
-// between returns the sum of the decays between two times of a chunk. The functions later and earlier each select one
-// of the two times: they take one part of c.sums, and return the sums up to that time. earlier is nil for the start of
-// the chunk.
+// between returns the sum of the decays between two time steps of a chunk. The functions later and earlier each select
+// one of the two: they take one part of c.sums, and return the sums up to that time step. earlier is nil for the start
+// of the chunk.
 func (c *chunkedScan) between(later, earlier func(sums *ir.Node) *ir.Node) *ir.Node {
 	var sum *ir.Node
 	for _, x := range c.sums {
@@ -158,12 +160,13 @@ func (c *chunkedScan) between(later, earlier func(sums *ir.Node) *ir.Node) *ir.N
 }
 
 // states returns the states before each chunk and after the last one, [batch, chunks+1, heads, values*keys]. They are
-// results of a scan with one key. Each of its times adds one chunk's amount to the state, and the first one adds 0.
+// results of a scan with one key. Each of its time steps adds one chunk's amount to the state, and the first one adds
+// 0.
 func (c *chunkedScan) states() *ir.Node {
-	// end and self pick the sums up to the chunk's last time, and up to each time.
+	// end and self pick the sums up to the chunk's last time step, and up to each time step.
 	end := func(x *ir.Node) *ir.Node { return c.sliceAxis(x, 3, chunkTimes-1, chunkTimes) }
 	self := func(x *ir.Node) *ir.Node { return x }
-	// left is the part of each time's value that is left at the end of the chunk.
+	// left is the part of each time step's value that is left at the end of the chunk.
 	left := c.reshape(c.unary(ir.OpExp, c.between(end, self)), c.shape(c.heads, ir.D(chunkTimes), ir.D(1)))
 	v := c.swapAxes(c.binary(ir.OpMul, c.v, left), 3, 4)
 	rows := c.numel(ir.Shape{c.each, c.values})
@@ -175,8 +178,8 @@ func (c *chunkedScan) states() *ir.Node {
 		s[1] = ir.D(1)
 		return c.concat(1, c.fill(ir.F32, 0, s), x)
 	}
-	// With keys and queries of 1, y is the state after each time. Time 0 changes nothing, so y[i] is the state before
-	// chunk i.
+	// With keys and queries of 1, y is the state after each time step. Time step 0 changes nothing, so y[i] is the
+	// state before chunk i.
 	one := c.fill(ir.F32, 1, ir.Shape{c.batch, {Add: c.chunks + 1}, ir.D(1), ir.D(1)})
 	return c.add(ir.OpDeltaRule, []*ir.Node{one, one, before(c.reshape(added, c.shape(c.heads, all))),
 		before(c.between(end, nil)), c.reshape(c.state, ir.Shape{c.batch, c.heads, all, ir.D(1)})}, attr("of", "y"))
@@ -186,7 +189,8 @@ func (c *chunkedScan) states() *ir.Node {
 func (c *chunkedScan) results(states *ir.Node) *ir.Node {
 	size, rows := ir.D(chunkTimes), c.numel(ir.Shape{c.each, c.values})
 	across := attr("transpose_b", true)
-	// of has the part of the results that comes from the state before the chunk, weights the part from its own times.
+	// of has the part of the results that comes from the state before the chunk, weights the part from its own time
+	// steps.
 	of := c.binary(ir.OpMatMul, c.q, c.reshape(states, c.shape(c.groups, rows, c.keys)), across)
 	of = c.swapAxes(c.reshape(of, c.shape(c.groups, size, c.each, c.values)), 3, 4)
 	decayed := c.unary(ir.OpExp, c.between(func(x *ir.Node) *ir.Node { return x }, nil))
@@ -198,7 +202,7 @@ func (c *chunkedScan) results(states *ir.Node) *ir.Node {
 	earlier := func(x *ir.Node) *ir.Node { return c.reshape(x, c.shape(c.groups, c.each, ir.D(1), size)) }
 	weights := c.binary(ir.OpMul, pairs, c.unary(ir.OpExp, c.between(later, earlier)))
 	plane := ir.Shape{size, size}
-	// A time reads only itself and earlier times.
+	// A time step reads only itself and earlier time steps.
 	weights = c.where(c.binary(ir.OpLe, c.iota(plane, 1), c.iota(plane, 0)), weights, c.scalar(ir.F32, 0))
 	y := c.binary(ir.OpMatMul, c.reshape(weights, c.shape(c.heads, size, size)), c.v)
 

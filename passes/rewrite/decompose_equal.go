@@ -389,8 +389,8 @@ func splitWords(list []int64) []int64 {
 	return words
 }
 
-// foldedBy folds values in a mode into n results, which start at the neutral value none. each calls its argument once
-// per value, with the index of the result and of the value.
+// foldedBy folds values in a mode into n results, which start at the neutral value none. each receives a function fold.
+// For each value it must call fold(to, from), which folds rows[from] into result number `to`.
 func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func(fold func(to, from int))) []T {
 	sums := make([]T, n)
 	for i := range sums {

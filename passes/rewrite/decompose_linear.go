@@ -75,10 +75,10 @@ func (r *rewriter) solveBlock(a, b *ir.Node, lower, transpose bool) *ir.Node {
 	return r.binary(realsOf(a.DType()).triangularSolve, a, b, attr("lower", lower), attr("transposed", transpose))
 }
 
-// triangularSolve solves triangular systems, with the lower or the upper triangle of a, or with its transpose. One
-// kernel solves a block of rows, and a matmul subtracts these times their factors from the rows of b that are left.
-// Lower matrices are solved forward, from the first row on, and upper ones backward. Transposing a matrix exchanges the
-// two.
+// triangularSolve returns x with a x = b, or aᵀ x = b if transpose is set. It uses the lower or the upper triangle of
+// a. It solves block by block: one kernel solves a block of rows, and a matmul subtracts these rows times their
+// coefficients in a from the remaining rows of b. A lower triangle is solved from the first row on, and an upper one
+// from the last row on. Transposing exchanges the two.
 func (r *rewriter) triangularSolve(a, b *ir.Node, lower, transpose bool) *ir.Node {
 	size, n := realsOf(a.DType()).block, a.Shape()[1].Add
 	if n <= size {

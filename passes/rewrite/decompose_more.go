@@ -194,8 +194,8 @@ func (r *rewriter) groupNorm(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(r.affineChannels(r.reshape(x, s), args[1:], len(s)), n.DType())
 }
 
-// triangle returns x with elements set to 0 unless column-row compares as asked with attribute k, the number of the
-// diagonal.
+// triangle returns x with an element set to 0 unless compare(column - row, k) is true. Attribute k of n is the number
+// of the diagonal.
 func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
 	s := n.Shape()
 	plane := s[len(s)-2:]

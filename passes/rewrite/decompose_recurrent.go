@@ -156,9 +156,9 @@ func (r *rewriter) doubleScan(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.reshape(y, n.Shape())
 }
 
-// oneStep computes one time of a scan: the new state [B, H, V, K] if wantState is set, and otherwise y [B, H, V, 1],
-// for B batches, H heads, and V rows of K elements in the state of a head. Fusion makes one kernel of both, which reads
-// the old state once and stores the new one as it adds up y.
+// oneStep computes one time step of a scan. It returns the new state [B, H, V, K] if wantState is set, and otherwise y
+// [B, H, V, 1]. There are B batches, H heads, and V rows of K elements in the state of a head. Fusion makes one kernel
+// of both, which reads the old state once and stores the new one as it adds up y.
 func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
 	state := args[4]
 	s := state.Shape()

@@ -278,8 +278,9 @@ func (r scatters) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 	return r.pickedRows(base, updates, r.lastRows(r.form(find, along), find, at))
 }
 
-// folds returns, in the accumulator dtype, the fold of the updates [outer, K, inner] of each destination as [outer, N,
-// inner]. If s.each is set it returns [outer, K, inner]: for each update the fold for its destination.
+// folds reduces the updates [outer, K, inner] of each of the N destinations to one row, in the accumulator dtype. at
+// has the destination of each update. The result is [outer, N, inner]. If s.each is set, it is [outer, K, inner]: for
+// each update, the reduced row of its destination. form is the way to compute it.
 func (r scatters) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *ir.Node {
 	switch form {
 	case kernel.FormCompare:

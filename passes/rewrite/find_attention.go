@@ -121,6 +121,7 @@ func (s *foundAttention) passes(n *ir.Node) bool {
 		return isScoreType(n.DType()) && isScoreType(n.Arg(0).DType())
 	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
 		from, to := n.Arg(0).Shape(), n.Shape()
+		// The reshape may change only the outer axes, so that rows and columns of the scores stay.
 		if len(from) < 2 || len(to) < 2 || !from[len(from)-2:].Equal(to[len(to)-2:]) {
 			return false
 		}

@@ -68,8 +68,8 @@ func (r *rewriter) mergedMatmul(group []*ir.Node, x *ir.Node, biases map[*ir.Nod
 // bias is the vector that an op adds to all rows of a matmul.
 type bias struct{ add, vector *ir.Node }
 
-// biasesOf returns, for each matmul of the groups, the bias that the only op reading it adds. It leaves out groups that
-// are not the operands of one attention.
+// biasesOf returns the biases of the matmuls in groups. A matmul has a bias if it has a single user, an addition of a
+// vector that is a weight or constant. biasesOf leaves out groups that are not the operands of one attention.
 func biasesOf(g *ir.Graph, groups map[*ir.Node][]*ir.Node) map[*ir.Node]bias {
 	users, shown := g.Users(), shownNodes(g)
 	biases := map[*ir.Node]bias{}

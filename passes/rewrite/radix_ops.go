@@ -205,8 +205,8 @@ func countDigits(args []*ir.Data, a ir.Attrs) []*ir.Data {
 	return []*ir.Data{ofInts(ir.U32, counts, rows, radixDigits, chunks)}
 }
 
-// startOf returns the index in tensors counts and starts for the row, digit and chunk of element i. A row has n
-// elements.
+// startOf returns the index in tensors counts and starts, both [rows, digits, chunks], for element i with the given
+// key. Its row is i/n, for rows of n elements. Attribute shift is the first bit of the digit in the key.
 func startOf(i, n, chunks int, key int64, a ir.Attrs) int {
 	digit := int(key>>a.Int("shift")) % radixDigits
 	return (i/n*radixDigits+digit)*chunks + i%n/radixChunk

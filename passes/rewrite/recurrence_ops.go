@@ -18,9 +18,9 @@ var (
 )
 
 // newScan registers a kernel. Sixteen lanes share a row of the state, and a workgroup has eight rows. It adds up the
-// lanes' parts of y for eight times at once, for which 16 KiB of shared memory suffice. Every device has these.
+// lanes' parts of y for eight time steps at once, for which 16 KiB of shared memory suffice. Every device has these.
 func newScan(name, doc string, more ...ir.ArgInfo) ir.Op {
-	// shared counts doubles: parts of y for eight times and 128 lanes.
+	// shared counts doubles: parts of y for eight time steps and 128 lanes.
 	shared, source := 8*128, []string{"SHARED", "", "BEFORE", "", "CORRECTION", ""}
 	if len(more) > 0 {
 		shared += 2 * 128 // the correction's reads

@@ -321,8 +321,8 @@ func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax
 	e.Definitions = append(e.Definitions, d)
 }
 
-// substitute returns part x of a snippet with the names in capitals replaced for a buffer, and adds the functions that
-// x calls. sizes has the numbers, such as ELEMS.
+// substitute returns part x of a GLSL snippet with its names in capitals replaced: CODEBOOK, NAME (the buffer's base
+// name), and the numbers in sizes, such as ELEMS. It also adds the functions that x calls to the shader.
 func substitute(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[string]string) *syntax.Expr {
 	switch {
 	case x.Op == syntax.Call && blockReaders[x.Text]:
@@ -331,7 +331,7 @@ func substitute(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[strin
 		e.Helper(x.Text, "float")
 	case x.Op == syntax.Name && x.Text == "CODEBOOK":
 		return syntax.Ident(Codebook(e, b))
-	case x.Op == syntax.Name && strings.HasSuffix(x.Text, "u") && sizes[x.Text[:len(x.Text)-1]] != "":
+	case x.Op == syntax.Name && strings.HasSuffix(x.Text, "u") && sizes[x.Text[:len(x.Text)-1]] != "": // such as ELEMSu
 		return &syntax.Expr{Op: syntax.Number, Text: sizes[x.Text[:len(x.Text)-1]] + "u"}
 	case (x.Op == syntax.Call || x.Op == syntax.Name) && strings.Contains(x.Text, "NAME"):
 		y := *x

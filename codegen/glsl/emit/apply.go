@@ -256,8 +256,9 @@ func (j *Job) contracts(v *kernel.Expr) bool {
 	})
 }
 
-// replacements maps built-in functions to library functions that replace them: for floats and doubles because the
-// built-in functions lose NaN or may be inaccurate, and for doubles alone because GLSL lacks them.
+// replacements maps built-in functions to the library functions that replace them. Some are replaced for floats and
+// doubles, because the built-in function loses NaN or may be inaccurate. Others are replaced for doubles only, because
+// GLSL lacks them.
 var (
 	replacements = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
 		"log2": "log2_accurate", "inversesqrt": "inversesqrt_of_any"}
@@ -302,8 +303,8 @@ func (ts *Types) arithmetic(v *kernel.Expr) string {
 	return typ
 }
 
-// applyArgs returns the arguments of an op. Kernels freely combine f32 results with f64 and f16 operands, so it
-// converts each argument to typ, the type of the op's arithmetic.
+// applyArgs returns the arguments of op v as expressions for scope target, which computes the op. Kernels freely
+// combine f32 results with f64 and f16 operands, so it converts each argument to typ, the type of the op's arithmetic.
 func (e *Emitter) applyArgs(v *kernel.Expr, target *scope, typ string) []expr.Expr {
 	args := make([]expr.Expr, len(v.Args))
 	times := e.argUses(v)

@@ -250,6 +250,7 @@ func (e *Emitter) signedIndex(x kernel.Index) expr.Expr {
 	if f == nil || f.Kind != kernel.FactorClamp {
 		return expr.Call("int", e.IndexValue(x))
 	}
+	// A clamp that is known, or used again, is a uint variable. Its conversion costs nothing more.
 	_, known := e.knownIndex(factorKey(f))
 	usedOnce := !known && e.uses.indices[factorKey(f)] < 2
 	v, lone := loneValue(f.X)

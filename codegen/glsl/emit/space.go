@@ -138,8 +138,8 @@ func (e *Emitter) SetUniformGrid(n int) {
 	}
 }
 
-// OuterLoop binds the axes of one dimension of the grid, for one point per workgroup. If the grid is too small, it
-// opens a loop.
+// OuterLoop binds the axes of grid dimension dim, so that each workgroup has one point along them. If the device allows
+// fewer workgroups than there are points, it opens a loop over several points.
 func (e *Emitter) OuterLoop(dim int, g Span) {
 	id := expr.Of("gl_WorkGroupID." + GridAxis[dim])
 	base := e.SpanName(g, "outer")

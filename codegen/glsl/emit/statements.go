@@ -134,8 +134,9 @@ func (e *Emitter) OpenResults(self expr.Expr, results int) expr.Expr {
 	return self
 }
 
-// EachSlot divides total slots, such as elements of a shared array, among the invocations. It calls body for the slots
-// of the invocation self, with i counting them. Neighbouring invocations take neighbouring slots.
+// EachSlot divides total slots, such as elements of a shared array, among the invocations. It calls body with each slot
+// of the invocation self, and with i, the number of the slot among those of the invocation. Neighbouring invocations
+// take neighbouring slots.
 func (c *Code) EachSlot(self expr.Expr, total, invocations int, body func(i, slot expr.Expr)) {
 	c.Repeat("i", (total+invocations-1)/invocations, func(i expr.Expr) {
 		slot := c.Named("slot", expr.Plus(self, expr.Times(i, invocations)))

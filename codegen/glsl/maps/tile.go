@@ -64,6 +64,7 @@ func (t *tileWriter) nameOuter() {
 	name := func(x kernel.Index) {
 		x.Walk(func(f *kernel.Factor) {
 			uses := func(axis int) bool { return f.X.Uses(axis) || f.D.Uses(axis) }
+			// Inner and Other are the tile's axes. A factor that uses one, or a loaded value, varies within the tile.
 			if f.Kind != kernel.FactorDiv && f.Kind != kernel.FactorMod || uses(t.Inner) || uses(t.Other) ||
 				len(f.X.Values()) > 0 {
 				return

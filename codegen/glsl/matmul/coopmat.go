@@ -92,7 +92,7 @@ func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 }
 
 // storeResults stores the results by way of shared memory, from which an invocation can read four neighbours of a row.
-// Every subgroup has its own part of that memory. It writes as many adjacent fragments there at a time as fit (wide),
+// Every subgroup has its own part of that memory. It writes as many adjacent fragments (wide) there at a time as fit,
 // as 32-bit elements.
 func (c *coopMat) storeResults() {
 	s := c.s

@@ -69,9 +69,9 @@ func (r *skinny) fetchRows(a rowArrays, k0 expr.Expr) {
 	})
 }
 
-// loadOfScale returns the expression that fetchRows keeps in registers for a row scale. If the scale depends on one f32
-// load alone, that is the load: computing the scale would wait for it (see fetchedStrips). Otherwise it is the scale
-// itself.
+// loadOfScale returns the expression that fetchRows keeps in registers for a row scale. If the scale depends on a
+// single f32 load and nothing else, it returns the load, so that the kernel need not wait for it before it computes the
+// scale (see fetchedStrips). Otherwise it returns the scale itself.
 func loadOfScale(scale *kernel.Expr) *kernel.Expr {
 	read, leaves := scale, 0
 	kernel.Walk([]*kernel.Expr{scale}, func(e *kernel.Expr) {
@@ -455,7 +455,8 @@ func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 
 // storeResults adds up the sums of the subgroups that share columns and rows, and stores the results. It reuses the
 // shared memory of the quants to exchange the sums. With subgroups across the rows, it takes one column fragment of
-// each subgroup at a time. There is no loop over these: a driver would keep it, and then keeps the sums in memory.
+// each subgroup at a time. The code repeats the statements for each fragment instead of looping, because a driver may
+// keep a loop, and then keeps the sums in memory.
 func (r *skinny) storeResults() {
 	if r.s.SubgroupsM == 0 {
 		r.storeColumns(0, r.fragments())
@@ -514,8 +515,8 @@ func (r *skinny) storeColumns(first, count int) {
 		}})
 }
 
-// finishQuads stores results that are in shared memory, in lines of width columns, four neighbours of a row at a time:
-// an invocation then waits a quarter as often for what the stored values read (M-halves).
+// finishQuads stores results that are in shared memory, in lines of `width` columns. It takes four neighbours of a row
+// at a time, so that an invocation waits a quarter as often for the loads that the stored values need (M-halves).
 func (r *skinny) finishQuads(width int, column func(own expr.Expr) expr.Expr) {
 	quads := r.s.TileM * width / 4
 	r.Blank()

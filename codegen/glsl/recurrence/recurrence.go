@@ -12,8 +12,8 @@ import (
 )
 
 // writer writes a recurrence. A team is the lanes that share rows of the state. Each lane keeps every lanes-th vec4 of
-// the team's rows in registers, from the first time to the last. Teams never wait for each other. The lanes of a team
-// meet to add up what A reads of a row, once per time, and to add up y, once in several times.
+// the team's rows in registers, from the first time step to the last. Teams never wait for each other. The lanes of a
+// team meet to add up what A reads of a row, once per time step, and to add up y, once in several time steps.
 type writer struct {
 	*emit.Emitter
 	s     kernel.Recurrent
@@ -121,7 +121,7 @@ func (w *writer) run() {
 	w.storeState()
 }
 
-// groups writes the loop over groups of times.
+// groups writes the loop over groups of time steps.
 func (w *writer) groups(end expr.Expr, each int) {
 	if !w.s.Ahead {
 		t := w.OpenLoop("t0", expr.Of("0u"), end, each)
@@ -149,7 +149,7 @@ func (w *writer) groups(end expr.Expr, each int) {
 	w.Close()
 }
 
-// operands are the operands of several times, in registers.
+// operands are the operands of several time steps, in registers.
 type operands struct {
 	*writer
 	times   int
@@ -158,7 +158,7 @@ type operands struct {
 	v       expr.Array                  // by time and row
 }
 
-// operands declares the operands of several times.
+// operands declares the operands of several time steps.
 func (w *writer) operands(prefix string, times int) *operands {
 	o := &operands{writer: w, times: times, vectors: map[*kernel.Expr]expr.Array{}}
 	names := []string{"q4", "k4", "a4", "b4", "decay4"} // in the order of Vectors
@@ -250,8 +250,8 @@ func (w *writer) compute(o *operands, t0 expr.Expr) {
 	}
 }
 
-// step writes the computation of the u-th time of a group: it updates the state, and adds the products with Q to y if y
-// is wanted.
+// step writes the computation of time step u of a group: it updates the state and, if y is wanted, adds this lane's
+// part of the product of the state and Q to y.
 func (w *writer) step(o *operands, y expr.Array, u expr.Expr) {
 	var read expr.Array
 	if w.r.A != nil {

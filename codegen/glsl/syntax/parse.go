@@ -281,7 +281,7 @@ func (p *parser) stmt() Stmt {
 		case *If:
 			s.Then, s.Inline = p.inner()
 			if p.take("else") {
-				if p.at("if") {
+				if p.at("if") { // else if
 					s.Else = []Stmt{p.stmt()}
 				} else {
 					s.Else, _ = p.inner()

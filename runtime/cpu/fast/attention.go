@@ -43,8 +43,8 @@ func newAttended(c *interp.Call) *attended {
 	return a
 }
 
-// group returns the index of the key head that a query head uses, counted over all outer coordinates. Consecutive query
-// heads share a key head.
+// group returns the index of the key head that a query head uses. Both are counted over all outer coordinates, for
+// which there are a.h query heads and a.g key heads each. Consecutive query heads share a key head.
 func (a *attended) group(head int) int { return head/a.h*a.g + head%a.h/(a.h/a.g) }
 
 // seen returns the first key that query i sees, and the end of these keys.
@@ -88,8 +88,8 @@ func (a *attended) scaled(x float32) float32 {
 // taskRows is the number of queries in a task.
 const taskRows = 8
 
-// rows calls f for all queries, several in a task. work is the work for a query and a key, in multiply-adds. scores has
-// space for all keys and one more.
+// rows calls f for all queries (rows), several in a task. work is the work for one query and one key, in multiply-adds.
+// It gives f a slice scores with room for the scores of all keys and one more.
 func (a *attended) rows(c *interp.Call, rows, work int, f func(row int, scores []float32)) error {
 	return c.Parallel((rows+taskRows-1)/taskRows, taskRows*a.s*work/8, func(worker, task int) {
 		all := c.Room(worker, a.s+1)

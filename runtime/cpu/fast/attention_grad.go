@@ -124,9 +124,9 @@ func (g *attentionGradient) keys(head, first, n int, out, room []float32) {
 	}
 }
 
-// weights replaces dot products of queries and keys by the weights of their rows in the gradient. Element i belongs to
-// query row+i*rows, of all heads, and to key key+i*keys. slopes has the dot products of gradients and values; they are
-// not used for the gradient of v.
+// weights replaces the dot products w of queries and keys by the weights with which rows are summed to the gradient.
+// Element i of w belongs to query row+i*rows, counted over all heads, and to key key+i*keys. One of the steps rows and
+// keys is 1, the other 0. slopes has the dot products of gradients and values; it is not used for the gradient of v.
 func (g *attentionGradient) weights(w, slopes []float32, row, rows, key, keys int) {
 	if g.softcap == 0 {
 		scale := float32(g.scale)

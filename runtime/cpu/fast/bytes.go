@@ -12,7 +12,8 @@ import (
 // integers are faster than decoding the blocks to floats.
 
 // byteRows has rows of floats rounded to int8, with a scale for each group of 32: a float is about scale*byte. See
-// [ir.ByteSteps]. Assembly with panels reads records, and other assembly scales and sums.
+// [ir.ByteSteps]. Assembly that multiplies panels (see panelForm) reads the field records. Other assembly reads the
+// fields scales and sums.
 type byteRows struct {
 	bytes   []int8
 	scales  []float32 // by group
@@ -25,7 +26,7 @@ const recordWords = 5
 
 // panelForm has the assembly for a block format that multiplies panelCols rows of blocks at a time. It reads the rows
 // interleaved: the first blocks of all rows, then the second ones, and so on. The words of these blocks are interleaved
-// too. A panel is those rows, decoded to int8.
+// too. A panel is these panelCols rows, decoded to int8.
 type panelForm struct {
 	interleave func(out, b *byte, ldb, n int)
 	row        func(out *float32, a *int8, records *float32, b *byte, n, panels int) // multiplies blocks by one row
@@ -34,8 +35,8 @@ type panelForm struct {
 	bytes      int // of a panel, for each 32 elements of a row
 }
 
-// panelTile is a function that multiplies `rows` rows by a panel. panelForm has them for descending numbers of rows,
-// the last one for 1.
+// panelTile is a function that multiplies `rows` rows by a panel. panelForm lists several, by descending number of
+// rows. The last one multiplies a single row.
 type panelTile struct {
 	rows int
 	of   func(out *float32, ldo int, a *int8, lda int, records *float32, ldr int, panel *byte, n int)
@@ -217,8 +218,8 @@ func bytesRoom(t ir.DType, interleaved bool, rows, k int) int {
 	return words
 }
 
-// multiply implements multiplyBytes for cols interleaved rows b of rowBytes bytes each. Padding completes their last
-// panel.
+// multiply implements multiplyBytes for the interleaved rows in b: cols rows of rowBytes bytes each, padded to whole
+// panels.
 func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b []byte, rowBytes, blocks, rows, cols,
 	k int, room []float32) {
 	groups := k / ir.ByteGroup

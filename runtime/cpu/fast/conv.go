@@ -196,8 +196,9 @@ type convAxis struct {
 	reach  int   // the largest shift
 }
 
-// newConvAxis returns an axis of a convolution with a's extents, stride and dilation. It computes, for each tap, the
-// image (the input's elements with one remainder of the stride) that it reads, and its shift there.
+// newConvAxis returns an axis of a convolution with a's extents, stride and dilation. Input coordinates with equal
+// remainders by the stride form an image. For each coordinate of the kernel, newConvAxis computes which image it reads,
+// and by how much its position there is ahead of the result's coordinate (shift).
 func newConvAxis(a convAxis) convAxis {
 	for k := range a.kernel {
 		at := k * a.dilation
@@ -242,8 +243,8 @@ func (a *convAxis) at(out, k int) int {
 	return (out+a.shift[k])*a.stride + a.images[a.image[k]] - a.low
 }
 
-// unpadded returns which of the n coordinates of an image from `first` on are not padding: those from index lo to hi.
-// from is the input's coordinate of the first of these. image is an index of images.
+// unpadded returns which of the n coordinates of an image from `first` on are not padding: the ones with index lo to
+// hi-1. from is the input's coordinate at index lo. image is an index of a.images.
 func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 	start := first*a.stride + a.images[image] - a.low // the input's coordinate
 	if start < 0 {
@@ -256,8 +257,9 @@ func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 	return lo, hi, start + lo*a.stride
 }
 
-// whole returns which elements of a row are not padding, from index lo to hi. The row has the elements of all
-// remainders for n coordinates from `first` on. from is the input's coordinate of the first of these elements.
+// whole returns which elements of a row are not padding: the ones with index lo to hi-1. The row has the elements of
+// all images (see newConvAxis) for n coordinates from `first` on, n*stride elements. from is the input's coordinate at
+// index lo.
 func (a *convAxis) whole(first, n int) (lo, hi, from int) {
 	start := first*a.stride - a.low
 	lo, hi = max(0, -start), min(n*a.stride, a.in-start)
@@ -352,8 +354,8 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 	return s
 }
 
-// conflicts reports whether the channels of an input with planes of the given number of elements compete for the same
-// part of the cache. Then a copy with other distances is faster.
+// conflicts reports whether the channels of an input compete for the same part of the cache: a plane (the elements of a
+// channel) is a multiple of 512 bytes, and there are many channels. Then a copy with other distances is faster.
 func (s *convShape) conflicts(plane int) bool { return plane%128 == 0 && s.inPer > 16 }
 
 // usePositions makes the convolution compute its results one position at a time.
@@ -439,10 +441,10 @@ func (s *convShape) split(along, channels int) {
 	}
 }
 
-// price returns about how many cycles the worker with the most parts takes. The sums of a tile depend on those of the
-// term before. So a tile of one vector takes as long as a tile of two.
+// price returns about how many cycles the worker with the most parts takes. In a tile, each multiply-add waits for the
+// multiply-add of the term before. So a tile of one vector takes as long as a tile of two.
 func (s *convShape) price() float64 {
-	const copied, multiplied = 8, 2 // elements, and vectors by one weight, in a cycle
+	const copied, multiplied = 8, 2 // per cycle: copied elements, and vectors multiplied by a weight
 	tasks := s.batch * s.groups * s.parts()
 	read := s.inPer * s.axes[0].kernel * (s.rows + s.axes[1].reach) * s.axes[1].stride * s.cols * s.axes[2].stride
 	vectors := max(vectorsOf(s.rows*(s.cols+s.axes[2].reach)), 2)
@@ -884,8 +886,8 @@ func (p *convPart) groupWeights() []float32 {
 	return p.weights[(group*blocksOf(p.outPer)+p.channel/channelBlock)*paddedTerms(p.terms)*channelBlock:]
 }
 
-// sums computes all channels of a position from the terms that are not in the padding. inside reports, for each term,
-// whether it is one of them.
+// sums computes all channels of a position. It adds up only the terms for which inside is true; the others are in the
+// padding.
 func (p *convPart) sums(sums, terms []float32, inside []bool) {
 	weights := p.groupWeights()
 	for ch := range p.channels {

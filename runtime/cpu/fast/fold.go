@@ -160,9 +160,11 @@ func (f *fold[T]) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
 	return reducers[s.By], s.Map
 }
 
-// differences returns the row value from which the elements differ, if a step sums the differences or their squares,
-// and moments are exact enough. Otherwise it returns nil. The step reduces expression of.
+// differences returns the row value r if a step sums x-r or its square for each element x, and if the step can be
+// computed from moments instead (see findMoments). Otherwise it returns nil. by is the step's reducer, and `of` the
+// expression that it reduces.
 func (f *fold[T]) differences(by *reducer, of *ir.Scalar) *ir.Scalar {
+	// Moments are sums in float64, so they are not exact enough for elements of float64 themselves.
 	if f.wide() || by != reducers[ir.OpSum] && by != squares || !f.node.Op().Info().Fold.FromFirst() || of == nil ||
 		of.Op != ir.OpSub || of.Args[0].Leaf != ir.LeafElement || of.Args[1].Takes(ir.LeafElement) {
 		return nil

@@ -172,8 +172,8 @@ func (g *groupFold[T]) finish(lo, hi int) {
 	g.put(g.from, g.value(g.node.Op().Info().Fold.Finish))
 }
 
-// recompute computes rows again, as the interpreter does, if one of their row values is not finite in float32: their
-// results may still be finite.
+// recompute computes rows again, as the interpreter does, if one of their row values is not finite in float32 (in
+// float64 for wide elements): the results in the interpreter's precision may still be finite.
 func (g *groupFold[T]) recompute() {
 	if g.ofWords() {
 		return
@@ -418,8 +418,8 @@ func (g *groupFold[T]) ahead(n int) []T {
 	return g.out.list[g.at(g.from, 0):][:n]
 }
 
-// following returns the elements of as many rows after the group, if a row program reads the group's elements from an
-// argument, and nil otherwise.
+// following returns the elements of the next g.count rows after the group, so that assembly can prefetch them. It
+// returns nil if the row program of p does not read the group's elements from an argument, or if there are fewer rows.
 func (g *groupFold[T]) following(p *chainOf[T]) []T {
 	x, row, size := p.code[0].in[0], g.from+g.count, g.count*g.n
 	if x >= len(p.args) || row+g.count > g.rows {
@@ -462,8 +462,8 @@ func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], to *sink[T], r
 	return x
 }
 
-// value returns the row value s as a list, with an element for each row of the group. It computes each value once, if
-// the group has a worker alone.
+// value returns the row value s as a list, with an element for each row of the group. If a single task computes the
+// group, it keeps the list for later calls.
 func (g *groupFold[T]) value(s *ir.Scalar) []float64 {
 	for _, v := range g.values {
 		if v.of == s {

@@ -38,7 +38,7 @@ func causalConv1D(c *interp.Call) error {
 }
 
 // scan has the arguments of op ssm_scan or delta_rule. Both update a matrix S (the state) of values x keys elements for
-// each time and head: S = S diag(exp(decay*rate)) + (S a) bᵀ + v kᵀ. The result is y = S q.
+// each time step and head: S = S diag(exp(decay*rate)) + (S a) bᵀ + v kᵀ. The result is y = S q.
 type scan struct {
 	times, heads, values, keys int
 
@@ -50,13 +50,13 @@ type scan struct {
 	wantState           bool
 }
 
-// headRows has a vector of len elements for each time and group of heads.
+// headRows has a vector of len elements for each time step and group of heads.
 type headRows struct {
 	elements    []float32
 	groups, len int
 }
 
-// at returns the vector of a time and a head, or nil if there is none.
+// at returns the vector of a time step and a head, or nil if there is none.
 func (v headRows) at(time, head, heads int) []float32 {
 	if v.groups == 0 {
 		return nil
@@ -99,8 +99,8 @@ func scanHeads(c *interp.Call) error {
 	})
 }
 
-// head computes head i, counted over all batches, for all times. It takes as many times as possible as chunks, and the
-// others one by one.
+// head computes head i, counted over all batches, for all time steps. It takes as many time steps as possible as
+// chunks, and the others one by one.
 func (s *scan) head(i int, room *chunkRoom) {
 	size := s.values * s.keys
 	own := room.state
@@ -120,8 +120,8 @@ func (s *scan) head(i int, room *chunkRoom) {
 	}
 }
 
-// step computes one time of a head, and updates the head's state, own. factors are the factors by which the elements of
-// a row decay. It stores the result unless the op returns the state.
+// step computes one time step of a head, and updates the head's state, own. factors are the factors by which the
+// elements of a row decay. It stores the result unless the op returns the state.
 func (s *scan) step(own, factors []float32, t, head int) {
 	at := t*s.heads + head
 	q, k := s.q.at(t, head, s.heads), s.k.at(t, head, s.heads)
@@ -150,8 +150,8 @@ func (s *scan) width() int {
 	return 1
 }
 
-// decays sets out to the factors by which the elements of a row of the state decay: exp(decay*rate). `at` counts times
-// and heads. If all elements have the same factor, it computes one, and sets all elements of out.
+// decays sets out to the factors by which the elements of a row of the state decay: exp(decay*rate). `at` counts time
+// steps and heads. If all elements have the same factor, it computes one, and sets all elements of out.
 func (s *scan) decays(out []float32, at, head int) {
 	w := s.width()
 	for n := range out[:w] {

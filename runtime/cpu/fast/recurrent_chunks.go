@@ -1,7 +1,7 @@
 package fast
 
-// A scan computes the times of a chunk together, by matmuls. Let D[t] be the factor of all decays of the chunk up to
-// time t, S the state before the chunk, and r[t] = S[t-1] a[t] the reads that correct it. Then
+// A scan computes the time steps of a chunk together, by matmuls. Let D[t] be the factor of all decays of the chunk up
+// to time step t, S the state before the chunk, and r[t] = S[t-1] a[t] the reads that correct it. Then
 //
 //	S[t] = (S + the sum over s <= t of r[s] (b[s]/D[s])ᵀ + v[s] (k[s]/D[s])ᵀ) diag(D[t])
 //
@@ -16,7 +16,8 @@ package fast
 
 // The limits of chunks (M-cpu-recurrences).
 const (
-	// With more times, the dot products of keys take longer. With fewer, each read of the state serves fewer times.
+	// With more time steps, the dot products of keys take longer. With fewer, each read of the state serves fewer time
+	// steps.
 	mostChunkTimes = 32
 	// The factors D stay between 1/mostDecay and mostDecay, so that neither D nor 1/D overflows.
 	mostDecay = 1e17
@@ -27,13 +28,13 @@ const (
 // chunkRoom is the memory of a worker that computes chunks.
 type chunkRoom struct {
 	state   []float32 // of a head, if it is no result
-	factors []float32 // of the first time of the chunk, for each key
-	most    int       // number of times of a chunk, or 0 for no chunks
-	terms   int       // number of terms that a time adds to the state: 1, or 2 with a correction
+	factors []float32 // of the first time step of the chunk, for each key
+	most    int       // number of time steps of a chunk, or 0 for no chunks
+	terms   int       // number of terms that a time step adds to the state: 1, or 2 with a correction
 
-	each, up, down []float32 // for each time, of the scan's width: its decays, D and 1/D
+	each, up, down []float32 // for each time step, of the scan's width: its decays, D and 1/D
 	queries, reads []float32 // q' and a'
-	keys           []float32 // for each time, b' if there is a correction, and k'; then a row of the state
+	keys           []float32 // for each time step, b' if there is a correction, and k'; then a row of the state
 	values         []float32 // for each row of keys, r or v
 	columns        []float32 // values, transposed
 	weights        []float32 // dot products of queries or reads with keys
@@ -62,8 +63,8 @@ func newChunkRoom(s *scan) *chunkRoom {
 	return c
 }
 
-// decays sets the decays of up to n times from time t on, each and multiplied up, and returns how many of the times a
-// chunk can have. If that is 0, it sets factors instead.
+// decays sets the decays of up to n time steps from time step t on: each by itself, and their running products. It
+// returns how many of these time steps a chunk can have. If that is 0, it sets factors instead.
 func (c *chunkRoom) decays(s *scan, t, n, head int) int {
 	w := s.width()
 	for i := range n {
@@ -91,8 +92,8 @@ func (c *chunkRoom) decays(s *scan, t, n, head int) int {
 	return n
 }
 
-// chunk computes n times of a head from time t on. Method decays has set the chunk's decays. It updates the head's
-// state, own, unless neither later times nor the result need it.
+// chunk computes n time steps of a head from time step t on. Method decays has set the chunk's decays. It updates the
+// head's state, own, unless neither later time steps nor the result need it.
 func (c *chunkRoom) chunk(s *scan, own []float32, t, n, head int) {
 	c.operands(s, t, n, head)
 	rows := c.terms * n
@@ -119,8 +120,8 @@ func (c *chunkRoom) chunk(s *scan, own []float32, t, n, head int) {
 	c.update(s, own, n)
 }
 
-// operands sets queries, reads, keys and values for n times from time t on. It leaves out the values that are reads,
-// which method chunk computes.
+// operands sets queries, reads, keys and values for n time steps from time step t on. It leaves out the values that are
+// reads, which method chunk computes.
 func (c *chunkRoom) operands(s *scan, t, n, head int) {
 	w := s.width()
 	for i := range n {
@@ -140,13 +141,13 @@ func (c *chunkRoom) operands(s *scan, t, n, head int) {
 		scaleRow(c.keys[(row-1)*s.keys:row*s.keys], s.b.at(time, head, s.heads), down)
 		a, reads := s.a.at(time, head, s.heads), c.reads[i*s.keys:(i+1)*s.keys]
 		if copy(reads, a); i > 0 {
-			// The first time reads the state without a decay.
+			// The first time step reads the state without a decay.
 			scaleRow(reads, a, c.up[(i-1)*w:i*w])
 		}
 	}
 }
 
-// update sets the state own to the state after n times.
+// update sets the state own to the state after n time steps.
 func (c *chunkRoom) update(s *scan, own []float32, n int) {
 	w, rows := s.width(), c.terms*n
 	last := c.factors
@@ -175,7 +176,8 @@ func (c *chunkRoom) addSum(out, weights []float32) {
 	primitives["+"].apply(out, out, sum, sum)
 }
 
-// scaleRow sets out to x times the factors, or times the only factor. out and x are different memory.
+// scaleRow sets out to x times the factors. If there is only one factor, it multiplies all elements by it. out and x
+// must be different memory.
 func scaleRow(out, x, factors []float32) {
 	if len(factors) == 1 {
 		weigh(out, factors, x)

@@ -245,16 +245,17 @@ func productOf(a, b float64) float64 { return float64(a * b) }
 func greater(a, b float64) float64   { return max(a, b) }
 func lesser(a, b float64) float64    { return min(a, b) }
 
-// reduction is the assembly of a reducer. rows folds n elements of each row into the row's result. The rows are `apart`
-// elements from each other, and first is the result for no elements. See reducer.rows for ahead. each folds each of n
-// elements into a result of its own. n is a positive multiple of the lanes.
+// reduction is the assembly of a reducer. Function rows folds n elements of each row into the row's result. The rows
+// begin `apart` elements from each other, and first is the result for no elements. See reducer.rows for ahead. Function
+// each folds element i of x into result i, for n elements. n is a positive multiple of the number of lanes.
 type reduction struct {
 	rows func(results *float64, x, ahead *float32, first float64, rows, n, apart int)
 	each func(results *float64, x *float32, n int)
 }
 
 // rows folds each row of x into its element of results; all rows have the same length. The order of additions depends
-// only on that length. Memory that the caller uses next is `ahead`, of as many elements, which the assembly prefetches.
+// only on that length. ahead is the memory that the caller reads next, with as many elements as x. The assembly
+// prefetches it.
 func (r *reducer) rows(results []float64, x, ahead []float32) {
 	n, whole := len(x)/max(len(results), 1), 0
 	// Whole vectors by assembly, with narrower ones for the rest.
@@ -327,9 +328,9 @@ func eachOf[T number](r *reducer, acc []float64, x []T) {
 // momentsFunction is the assembly of momentsOf. Rows have n elements, which is not 0.
 type momentsFunction = func(sums, squares, firsts *float64, x, ahead *float32, rows, n int, begin bool)
 
-// momentsOf adds the differences of the elements of each row from a float32 number in firsts to its element of sums,
-// and their squares to squares. If begin is true, it sets the numbers to the first elements. All rows of x have the
-// same length. See reducer.rows for ahead.
+// momentsOf sums, for each row of x, the differences of its elements from the row's number in firsts. It adds them to
+// the row's element of sums, and their squares to the row's element of squares. If begin is true, it first sets the
+// numbers in firsts to the first elements of the rows. All rows have the same length. See reducer.rows for ahead.
 func momentsOf(sums, squares, firsts []float64, x, ahead []float32, begin bool) {
 	if len(x) == 0 {
 		return

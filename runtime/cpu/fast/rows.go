@@ -14,11 +14,12 @@ var rowPrograms = [...]string{"+row", "-row", "*row", "/row", "-row -row", "-row
 // normalizing is a row program that group_norm calls.
 const normalizing = "-row *row +row"
 
-// rowFunctions is the assembly of one of rowPrograms, for rows of n elements. It reads the rows x, their numbers from
-// a, b and c, and the lists w and v. each stores the results in out, sum also adds up those of each row in sums, and
-// onlySum does not store them. They add few results in float32, and then in float64. They prefetch next, which has as
-// many elements as x. columns stores the results of rows that are columns of x: w and v have the columns' numbers, and
-// each of the rows of n elements has an element of each column. Only each is never nil.
+// rowFunctions has the assembly functions for one of rowPrograms, for rows of n elements. They read the rows x, the
+// numbers of the rows (a, b and c), and the lists w and v. Function each stores the results in out. Function sum also
+// adds up the results of each row in sums. Function onlySum adds them up without storing them. They add a few results
+// at a time in float32, and these sums in float64. All three prefetch next, which has as many elements as x. Function
+// columns stores the results of rows that are columns of x: w and v have the columns' numbers, and each of the rows of
+// n elements has an element of each column. Only each is never nil.
 type rowFunctions struct{ each, sum, onlySum, columns rowFunction }
 
 type rowFunction = func(out, x, next, a, b, c, w, v *float32, sums *float64, rows, n int)
@@ -130,8 +131,9 @@ func (p *chainOf[T]) rowFunctions() *rowFunctions {
 	return &vector.rows[p.code[0].program.index]
 }
 
-// byRow prepares a chain for rows of n elements: if there is assembly for row programs and all lists are rows, they
-// read one number per row, and the lists.
+// byRow prepares scratch memory s so that row programs (see rowPrograms) can run on whole rows of n elements: they then
+// read one number per row, and lists of n elements. It does nothing if there is no assembly, or if an argument that
+// programs use as a list is not the same for all rows.
 func (p *chainOf[T]) byRow(s *scratch[T], readers []readerOf[T], n int) {
 	if vector == nil || vector.rows == nil {
 		return
@@ -173,9 +175,8 @@ func (p *strides) isRow(n int) bool {
 	return last < 0 || p.dims[last] == n && p.steps[last] == 1 && (last == 0 || last == 1 && p.steps[0] == 0)
 }
 
-// runProgram runs a row program that begins with instruction c, for n elements. It stores the results in out, or only
-// adds up those of each row in sums if out is nil. If sums is nil, it only stores them. The chain has elements of
-// float32.
+// runProgram runs the row program that begins with instruction c, for n elements. It stores the results in out unless
+// out is nil, and adds up the results of each row in sums unless sums is nil. The chain has elements of float32.
 func (s *scratch[T]) runProgram(c *instruction[T], out []T, sums []float64, n int) {
 	f, x := &vector.rows[c.program.index], s.operands[c.in[0]][:n]
 	if s.columns > 0 {

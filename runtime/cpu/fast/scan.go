@@ -14,9 +14,9 @@ type scanner[T number] struct {
 	restart            int  // the number of elements after which the results restart; 0 means never
 }
 
-// scanFunctions is the assembly of a scan of floats. list sets n elements of out, a multiple of 4, to the results for
-// acc, the element of x and those before, and returns the last result. each folds n elements of x, a multiple of lanes,
-// into a result of each, and sets out to the results.
+// scanFunctions is the assembly of a scan of floats. Function list scans one row: it sets out[i] to the fold of acc and
+// x[0] to x[i], for n elements (a multiple of 4), and returns the last result. Function each takes a step of n rows (a
+// multiple of lanes): it folds x[i] into acc[i], and sets out[i] to the result.
 type scanFunctions struct {
 	list func(out, x *float32, acc float64, n int) float64
 	each func(acc *float64, out, x *float32, n int)

@@ -107,8 +107,8 @@ func intsIn[E anyInt](list []byte) []E {
 	return unsafe.Slice((*E)(unsafe.Pointer(unsafe.SliceData(list))), len(list)/int(unsafe.Sizeof(E(0))))
 }
 
-// accumulate replaces the folds of a row's parts by the folds of all elements before each part; with reverse, after it.
-// A part has s.inner folds.
+// accumulate replaces the fold of each part of a row by the fold of all elements before the part or, with reverse,
+// after it. A part has s.inner folds.
 func (s *intScan[E]) accumulate(parts []E) {
 	acc, old := slices.Repeat([]E{s.first}, s.inner), make([]E, s.inner)
 	for i := 0; i < len(parts); i += s.inner {
