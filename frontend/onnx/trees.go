@@ -351,6 +351,24 @@ func treeEnsemble(c *call) tensor {
 	if t != ir.F64 {
 		x = castTo(x, ir.F32)
 	}
+	f := c.treesByPlace()
+	how := c.intAttr("aggregate_function", 1)
+	if how < 0 || how > 3 {
+		c.fail("attribute aggregate_function is %d: want 0 to 3", how)
+	}
+	y := f.sums(x, []string{"AVERAGE", "SUM", "MIN", "MAX"}[how])
+	return castTo(c.transformed(y), t)
+}
+
+// placedModes are the comparisons of the nodes of TreeEnsemble, by number. memberMode tests whether a feature is in a
+// set of values.
+var placedModes = []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_EQ"}
+
+const memberMode = 6
+
+// treesByPlace reads the trees of TreeEnsemble. A node that tests membership becomes a chain of nodes that each test
+// equality with one value: the first in the node's place, and the others after all nodes.
+func (c *call) treesByPlace() *forest {
 	numbers := func(name string) []float64 { return c.tensorNumbers(name, c.attr(name, AttrTensor)) }
 	splits, modes, features := numbers("nodes_splits"), numbers("nodes_modes"), c.intsAttr("nodes_featureids")
 	yes, no := c.intsAttr("nodes_truenodeids"), c.intsAttr("nodes_falsenodeids")
@@ -367,55 +385,35 @@ func treeEnsemble(c *call) tensor {
 		c.fail("it has %d weights of leaves, %d targets, and %d nodes_missing_value_tracks_true for %d nodes",
 			len(weights), len(targets), len(missing), n)
 	}
-	// A node that tests membership becomes a chain of nodes that test equality: the first in its place, and the others
-	// after all nodes.
-	names := []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_EQ"}
-	const member = 6
-	sets := make([][]float64, n)
-	more := 0
-	for i, mode := range modes {
-		if mode < 0 || mode > member {
-			c.fail("nodes_modes has %v: want 0 to %d", mode, member)
-		}
-		if mode != member {
-			continue
-		}
-		for len(members) > 0 && !math.IsNaN(members[0]) {
-			sets[i], members = append(sets[i], members[0]), members[1:]
-		}
-		if len(sets[i]) == 0 {
-			c.fail("membership_values has no values for node %d", i)
-		}
-		members = members[min(1, len(members)):]
-		more += len(sets[i]) - 1
+	values := c.valuesOfNodes(splits, modes, members)
+	inner := 0 // nodes of the forest
+	for _, list := range values {
+		inner += len(list)
 	}
 	f := &forest{call: c}
-	f.grow(n+more, len(weights), c.intAttr("n_targets", 1))
+	f.grow(inner, len(weights), c.intAttr("n_targets", 1))
+	// to returns the number in the forest of the leaf (if leaf is not 0) or node at a place.
 	to := func(leaf, at int) int32 {
 		if leaf != 0 {
-			at += n + more
+			at += inner
 		}
-		if at < 0 || at >= n+more+len(weights) || leaf == 0 && at >= n {
+		if at < 0 || at >= inner+len(weights) || leaf == 0 && at >= n {
 			c.fail("a node leads to %d of %d nodes and %d leaves", at, n, len(weights))
 		}
 		return int32(at)
 	}
-	spare := n
-	for i := range n {
+	spare := n // the next free number after all nodes
+	for i, list := range values {
 		y, other := to(yesLeaf[i], yes[i]), to(noLeaf[i], no[i])
 		nanYes := len(missing) > 0 && missing[i] != 0
-		set := sets[i]
-		if len(set) == 0 {
-			set = splits[i : i+1]
-		}
 		at := i
-		for k, v := range set {
+		for k, v := range list {
 			next := other
-			if k+1 < len(set) {
+			if k+1 < len(list) {
 				next, spare = int32(spare), spare+1
 			}
 			f.feature[at], f.split[at] = int32(features[i]), v
-			f.branch(at, names[int(modes[i])], y, next, nanYes)
+			f.branch(at, placedModes[int(modes[i])], y, next, nanYes)
 			at = int(next)
 		}
 	}
@@ -428,10 +426,28 @@ func treeEnsemble(c *call) tensor {
 	for _, root := range c.intsAttr("tree_roots") {
 		f.roots = append(f.roots, to(0, root))
 	}
-	how := c.intAttr("aggregate_function", 1)
-	if how < 0 || how > 3 {
-		c.fail("attribute aggregate_function is %d: want 0 to 3", how)
+	return f
+}
+
+// valuesOfNodes returns the values with which each node compares its feature: its split or, for a test of membership,
+// the values of its set. members has these sets in the order of nodes, each followed by a NaN.
+func (c *call) valuesOfNodes(splits, modes, members []float64) [][]float64 {
+	values := make([][]float64, len(splits))
+	for i, mode := range modes {
+		if mode < 0 || mode > memberMode {
+			c.fail("nodes_modes has %v: want 0 to %d", mode, memberMode)
+		}
+		if mode != memberMode {
+			values[i] = splits[i : i+1]
+			continue
+		}
+		for len(members) > 0 && !math.IsNaN(members[0]) {
+			values[i], members = append(values[i], members[0]), members[1:]
+		}
+		if len(values[i]) == 0 {
+			c.fail("membership_values has no values for node %d", i)
+		}
+		members = members[min(1, len(members)):]
 	}
-	y := f.sums(x, []string{"AVERAGE", "SUM", "MIN", "MAX"}[how])
-	return castTo(c.transformed(y), t)
+	return values
 }

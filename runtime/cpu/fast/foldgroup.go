@@ -293,47 +293,60 @@ type sink[T number] struct {
 	f func(row, k, rows int, x []T)
 }
 
-// run runs chain p over elements lo to hi of each row, in blocks. If it can, it passes all rows to assembly at once.
+// run runs chain p over elements lo to hi-1 of each row, in blocks, and passes the results to `to`.
 func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 	s := p.begin(g.readers)
 	defer p.end(s)
-	ofRow := s.operands[len(p.args)+len(p.kept):]
-	values := make([][]float64, 0, 8)
+	values := make([][]float64, 0, 8) // the row values that p reads, by row of the group
 	for _, v := range p.row {
 		values = append(values, g.value(v))
 	}
 	if g.across {
-		tall := g.tall()
-		p.byColumn(s, g.count)
-		if s.columns > 0 && to.outputs && p.rowFunctions() != nil && g.out.list != nil && g.count == g.inner &&
-			g.inMemory(p) {
-			tall = hi - lo
-		}
-		for i, list := range values {
-			if s.columns > 0 {
-				fromDoubles(s.numbers[i], list)
-			}
-			if s.columns > 0 && !p.spread[i] {
-				continue
-			}
-			fromDoubles(ofRow[i], list)
-			for k := 1; k < tall; k++ {
-				copy(ofRow[i][k*g.count:], ofRow[i][:g.count])
-			}
-		}
-		for k := lo; k < hi; k += tall {
-			x := g.computeBlock(p, s, &to, 0, k, min(tall, hi-k)*g.count)
-			for i := 0; i < len(x) && !to.outputs; i += g.count {
-				switch x := x[i : i+g.count]; {
-				case to.by != nil:
-					eachOf(to.by, to.results, x)
-				case to.f != nil:
-					to.f(0, k+i/g.count, g.count, x)
-				}
-			}
-		}
-		return
+		g.runAcross(p, s, &to, values, lo, hi)
+	} else {
+		g.runAlong(p, s, &to, values, lo, hi)
 	}
+}
+
+// runAcross is run if neighbouring elements belong to different rows. A block has some elements of every row: element k
+// of all rows, then element k+1 of all rows, and so on.
+func (g *groupFold[T]) runAcross(p *chainOf[T], s *scratch[T], to *sink[T], values [][]float64, lo, hi int) {
+	tall := g.tall()
+	p.byColumn(s, g.count)
+	// If assembly can write all elements to the output at once, they are a single block.
+	if s.columns > 0 && to.outputs && p.rowFunctions() != nil && g.out.list != nil && g.count == g.inner &&
+		g.inMemory(p) {
+		tall = hi - lo
+	}
+	ofRow := s.operands[len(p.args)+len(p.kept):]
+	for i, list := range values {
+		if s.columns > 0 {
+			fromDoubles(s.numbers[i], list)
+		}
+		if s.columns > 0 && !p.spread[i] {
+			continue
+		}
+		fromDoubles(ofRow[i], list)
+		for k := 1; k < tall; k++ {
+			copy(ofRow[i][k*g.count:], ofRow[i][:g.count])
+		}
+	}
+	for k := lo; k < hi; k += tall {
+		x := g.computeBlock(p, s, to, 0, k, min(tall, hi-k)*g.count)
+		for i := 0; i < len(x) && !to.outputs; i += g.count {
+			switch x := x[i : i+g.count]; {
+			case to.by != nil:
+				eachOf(to.by, to.results, x)
+			case to.f != nil:
+				to.f(0, k+i/g.count, g.count, x)
+			}
+		}
+	}
+}
+
+// runAlong is run if the elements of a row are neighbours. A block has a part of a row, or several whole rows. If all
+// rows are contiguous in memory and assembly can compute them at once, they are a single block.
+func (g *groupFold[T]) runAlong(p *chainOf[T], s *scratch[T], to *sink[T], values [][]float64, lo, hi int) {
 	p.byRow(s, g.readers, hi-lo)
 	rows, most, step := 1, block, block // of a block: number of rows, of all elements, of elements of a row
 	functions := p.rowFunctions()
@@ -344,6 +357,7 @@ func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 	adds := functions != nil && functions.sum != nil && to.by == reducers[ir.OpSum]
 	if hi-lo == g.n && g.n > 0 {
 		rows = max(1, block/g.n)
+		// Without code the results are the argument itself. Otherwise assembly must write them to their final place.
 		if (len(p.code) == 0 || functions != nil && (adds || to.keeps >= 0 || to.outputs && g.out.list != nil)) &&
 			g.inMemory(p) {
 			if rows, most, step = g.count, g.count*g.n, g.n; functions != nil {
@@ -354,24 +368,14 @@ func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 	}
 	for row := 0; row < g.count; row += rows {
 		rows := min(rows, g.count-row)
-		for i, list := range values {
-			if s.rowElems > 0 {
-				fromDoubles(s.numbers[i], list[row:row+rows])
-			}
-			if s.rowElems > 0 && !p.spread[i] {
-				continue
-			}
-			for r, y := range list[row : row+rows] {
-				fillOf(ofRow[i][r*(hi-lo):][:min(block, hi-lo)], T(y))
-			}
-		}
+		g.spreadValues(p, s, values, row, rows, hi-lo)
 		for k := lo; k < hi; k += step {
 			if adds {
 				s.sums = to.results[row : row+rows]
 			}
-			x := g.computeBlock(p, s, &to, row, k, min(most, rows*(hi-k)))
+			x := g.computeBlock(p, s, to, row, k, min(most, rows*(hi-k)))
 			switch {
-			case adds:
+			case adds: // computeBlock has added them up
 			case to.by != nil:
 				rowsOf(to.by, to.results[row:row+rows], x, g.ahead(len(x)))
 			case to.moments:
@@ -379,6 +383,23 @@ func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 			case to.f != nil:
 				to.f(row, k, rows, x)
 			}
+		}
+	}
+}
+
+// spreadValues sets the operands for the values of `rows` rows from number row on. Row programs read one number per row.
+// Other instructions read a list, in which the number is repeated for each of n elements of the row.
+func (g *groupFold[T]) spreadValues(p *chainOf[T], s *scratch[T], values [][]float64, row, rows, n int) {
+	ofRow := s.operands[len(p.args)+len(p.kept):]
+	for i, list := range values {
+		if s.rowElems > 0 {
+			fromDoubles(s.numbers[i], list[row:row+rows])
+		}
+		if s.rowElems > 0 && !p.spread[i] {
+			continue
+		}
+		for r, y := range list[row : row+rows] {
+			fillOf(ofRow[i][r*n:][:min(block, n)], T(y))
 		}
 	}
 }

@@ -50,89 +50,111 @@ func (f *sorting[T]) compute(c *interp.Call) error {
 	if err != nil || volume(c.Dims) == 0 {
 		return err
 	}
-	n, inner, count := x.Dims[axis], volume(x.Dims[axis+1:]), c.Dims[axis]
-	flip := uint64(0)
+	r := sortRun[T]{call: c, from: newReader[T](x, x.Dims, nil), n: x.Dims[axis], inner: volume(x.Dims[axis+1:]),
+		count: c.Dims[axis]}
 	if attrs.Bool("descending") || c.Node.Op() == ir.OpTopKIndices && attrs.Bool("largest") {
-		flip = math.MaxUint64
+		r.flip = math.MaxUint64
 	}
-	from, values := newReader[T](x, x.Dims, nil), results[T]{}
-	if c.Node.Op() == ir.OpSort {
-		values = resultsOf[T](c)
-	}
-	rows := volume(x.Dims) / n
-	columns := columnSort[T]{call: c, dtype: x.DType, from: from, results: resultsOf[T](c), inner: inner, rows: rows,
-		flip: int64(flip), indices: c.Node.Op() != ir.OpSort}
-	if columns.fits(n) {
+	rows, ofValues := volume(x.Dims)/r.n, c.Node.Op() == ir.OpSort
+	columns := columnSort[T]{call: c, dtype: x.DType, from: r.from, results: resultsOf[T](c), inner: r.inner, rows: rows,
+		flip: int64(r.flip), indices: !ofValues}
+	if columns.fits(r.n) {
 		columns.network = f.last.Load()
-		if columns.network == nil || columns.n != n || columns.count != count {
-			columns.network = newNetwork(n, count, x.DType.BlockBytes() < 8)
+		if columns.network == nil || columns.n != r.n || columns.count != r.count {
+			columns.network = newNetwork(r.n, r.count, x.DType.BlockBytes() < 8)
 			f.last.Store(columns.network)
 		}
 		return columns.compute()
 	}
-	sort := func(s *sorter[T], r int) error {
-		if err := s.sort(&from, r/inner*n*inner+r%inner, inner, count); err != nil {
-			return err
-		}
-		to := r/inner*count*inner + r%inner
-		if s.byKeys {
-			return s.putKeys(values.list[to:], inner)
-		}
-		return s.run(count, func(_, lo, hi int) {
-			if list, ok := any(values.list).([]float32); ok && list != nil {
-				s.putValues(list[to+lo*inner:], s.entries[lo:hi], inner)
-				return
-			}
-			if values.store != nil {
-				list := s.sorted[lo:hi]
-				for i, e := range s.entries[lo:hi] {
-					list[i] = s.row[uint32(e)]
-				}
-				width := 1 // of neighbours in memory
-				if inner == 1 {
-					width = len(list)
-				}
-				for i := 0; i < len(list); i += width {
-					values.store(to+(lo+i)*inner, list[i:i+width])
-				}
-				return
-			}
-			for i, e := range s.entries[lo:hi] {
-				if at, k := to+(lo+i)*inner, uint32(e); c.Node.Op() != ir.OpSort {
-					c.Words[at] = int32(k)
-				} else {
-					values.list[at] = s.row[k]
-				}
-			}
-		})
+	if ofValues {
+		r.values = resultsOf[T](c)
 	}
-	byKeys := x.DType.BlockBytes() == 8 && values.list != nil && n >= longRow
-	if rows < longParts && n >= longRow { // too few rows for all workers: they share each row
-		s := newSorter[T](x.DType, n, flip, longParts)
+	return r.compute(rows)
+}
+
+// sortRun is a run that sorts one row after the other. The elements of a row are `inner` apart in memory.
+type sortRun[T number] struct {
+	call            *interp.Call
+	from            readerOf[T]
+	values          results[T] // for op sort; the other ops store indices
+	n, inner, count int        // elements of a row, their distance, and results of a row
+	flip            uint64     // see sorter
+}
+
+// compute sorts all rows. Each worker sorts rows of its own, unless there are only a few long rows: then all workers
+// share each row.
+func (r *sortRun[T]) compute(rows int) error {
+	c, t := r.call, r.call.Args[0].DType
+	byKeys := t.BlockBytes() == 8 && r.values.list != nil && r.n >= longRow
+	if rows < longParts && r.n >= longRow {
+		s := newSorter[T](t, r.n, r.flip, longParts)
 		s.byKeys = byKeys
 		s.run = func(n int, f func(part, lo, hi int)) error {
 			return c.Parallel(longParts, 8*elementWork*n/longParts, func(_, part int) {
 				f(part, part*n/longParts, (part+1)*n/longParts)
 			})
 		}
-		for r := range rows {
-			if err := sort(s, r); err != nil {
+		for row := range rows {
+			if err := r.sort(s, row); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return c.ParallelRange(rows, 8*elementWork*n, func(lo, hi int) {
-		s := newSorter[T](x.DType, n, flip, 1)
+	return c.ParallelRange(rows, 8*elementWork*r.n, func(lo, hi int) {
+		s := newSorter[T](t, r.n, r.flip, 1)
 		s.byKeys = byKeys
 		s.run = func(n int, f func(part, lo, hi int)) error {
 			f(0, 0, n)
 			return nil
 		}
-		for r := lo; r < hi; r++ {
-			_ = sort(s, r) // nothing fails without parallel parts
+		for row := lo; row < hi; row++ {
+			_ = r.sort(s, row) // nothing fails without parallel parts
 		}
 	})
+}
+
+// sort sorts a row and stores its results.
+func (r *sortRun[T]) sort(s *sorter[T], row int) error {
+	outer, column := row/r.inner, row%r.inner
+	if err := s.sort(&r.from, outer*r.n*r.inner+column, r.inner, r.count); err != nil {
+		return err
+	}
+	to := outer*r.count*r.inner + column // the row's first result
+	if s.byKeys {
+		return s.putKeys(r.values.list[to:], r.inner)
+	}
+	return s.run(r.count, func(_, lo, hi int) { r.store(s, to, lo, hi) })
+}
+
+// store stores results lo to hi-1 of a sorted row. `to` is the position of the row's first result.
+func (r *sortRun[T]) store(s *sorter[T], to, lo, hi int) {
+	entries, at := s.entries[lo:hi], to+lo*r.inner
+	if list, ok := any(r.values.list).([]float32); ok && list != nil {
+		s.putValues(list[at:], entries, r.inner)
+		return
+	}
+	if r.values.store != nil { // the results have another dtype in memory
+		list := s.sorted[lo:hi]
+		for i, e := range entries {
+			list[i] = s.row[uint32(e)]
+		}
+		width := 1 // of neighbours in memory
+		if r.inner == 1 {
+			width = len(list)
+		}
+		for i := 0; i < len(list); i += width {
+			r.values.store(at+i*r.inner, list[i:i+width])
+		}
+		return
+	}
+	for i, e := range entries {
+		if k := uint32(e); r.values.list == nil {
+			r.call.Words[at+i*r.inner] = int32(k)
+		} else {
+			r.values.list[at+i*r.inner] = s.row[k]
+		}
+	}
 }
 
 // newSorter returns a sorter of rows of n elements.
