@@ -37,7 +37,7 @@ func quantizeIQ1_M(block []byte, src, weights []float32) {
 	gridFormatIQ1_M.quantize(&a, (*[256]float32)(src), weights)
 	clear(b[32:])
 	for e := range 32 {
-		high := byte(a.index[e] >> 8)
+		high := byte(a.index[e] >> 8) // the nibble in qh: three bits of the index and the sign of the offset
 		if a.minus[e] {
 			high |= 8
 		}
@@ -45,7 +45,7 @@ func quantizeIQ1_M(block []byte, src, weights []float32) {
 		b[32+e/2] |= high << (e % 2 * 4)
 	}
 	for i := range 4 {
-		scales := a.d >> (4 * i) << 12
+		scales := a.d >> (4 * i) << 12 // the top nibble: four bits of d
 		for j, k := range a.scales[4*i:][:4] {
 			scales |= uint16(k) << (3 * j)
 		}

@@ -148,7 +148,7 @@ func (k *Kernel) CheckAttention() error {
 	ax := k.AttentionAxes()
 	if !a.Dot.IsStatic() || !k.Parallel[ax.Value].IsStatic() || !k.Parallel[ax.Head].IsStatic() ||
 		!k.Parallel[ax.Split].IsStatic() {
-		return fmt.Errorf("an attention with a symbolic number of heads, splits or elements of a vector: want constants")
+		return fmt.Errorf("an attention with a symbolic number of heads, splits or vector elements: want constants")
 	}
 	// Each operand may vary only along the axes of its tensor, and must not use the kernel's results.
 	uses := func(e *Expr, axes ...int) bool {

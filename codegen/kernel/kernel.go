@@ -202,7 +202,7 @@ func (c Cols) All() bool { return c == Cols{} }
 // product of symbols, it lists the factors' symbols instead.
 func (k *Kernel) Symbols() []string {
 	var names []string
-	seen := map[string]bool{"": true}
+	seen := map[string]bool{"": true} // "" is the symbol of a constant extent
 	var add func(s string)
 	add = func(s string) {
 		if seen[s] {

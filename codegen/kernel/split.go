@@ -27,7 +27,7 @@ func SplitAttention(k *Kernel, splits int, buffer func(Scratch) int) (partial, c
 		return nil, nil, fmt.Errorf("kernel: %s cannot be split into %d", k.Name, splits)
 	}
 	runs := ir.D(splits)
-	rows := k.Parallel[1:ax.Value]
+	rows := k.Parallel[1:ax.Value] // all axes between the split and the elements of a result
 	value := k.Parallel[ax.Value]
 	scratch := []Scratch{
 		{"partial sums", ir.Type{DType: ir.F32, Shape: slices.Concat(rows, []ir.Dim{runs, value})}},

@@ -296,7 +296,7 @@ func (a *attentionNode) scores(mode int) tensor {
 		y = wide(y, func(y tensor) tensor { return y.DivScalar(a.softcap).Tanh().MulScalar(a.softcap) })
 	}
 	m := a.fullMask()
-	if mode < 2 || m.IsZero() {
+	if mode < 2 || m.IsZero() { // before the mask, or without one
 		if mode == 3 {
 			return y.Softmax(-1)
 		}

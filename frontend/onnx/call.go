@@ -198,8 +198,8 @@ func (c *call) choice(name string, texts ...string) string {
 	return text
 }
 
-// only fails unless integer attribute name has this value, the only one that vkc supports and the default. why
-// explains the restriction.
+// only requires that integer attribute name has the given value, which is also the default; vkc supports no other.
+// Otherwise the node fails, with the reason why.
 func (c *call) only(name string, value int, why string) {
 	if n := c.intAttr(name, value); n != value {
 		c.fail("attribute %s is %d, and vkc supports only %d: %s", name, n, value, why)

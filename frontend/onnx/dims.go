@@ -112,8 +112,8 @@ func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 	return a, ok
 }
 
-// sameDims computes ops on shapes that keep integers unchanged, such as casts to integers. It returns nil if input 0 is
-// no list of extents, or the op does change it.
+// sameDims computes an op that leaves a list of extents unchanged, such as a cast to integers. It returns nil if input
+// 0 is no such list, or if the op changes it.
 func sameDims(c *call) *value {
 	v := c.input(0)
 	to := c.typeAttr("to", 0)
@@ -142,7 +142,7 @@ func whereDims(c *call) *value {
 		return nil
 	}
 	out := make(ir.Shape, max(len(bits), len(a), len(b)))
-	for i := range out {
+	for i := range out { // a list of one element is broadcast
 		out[i] = b[min(i, len(b)-1)]
 		if bits[min(i, len(bits)-1)] != 0 {
 			out[i] = a[min(i, len(a)-1)]

@@ -300,7 +300,7 @@ func (c *call) hide(i int, number float64) {
 // markValid marks the valid parts of a node's results: the axes whose label has a count. It fails if a result would
 // have two such axes, or if the axis is neither in a result nor combined by the op.
 func (c *call) markValid(l *validLabels, results []*value) {
-	for name, n := range l.counts {
+	for name, n := range l.counts { // by label, the number of valid elements
 		marked := slices.Contains(l.folded, name)
 		for i, v := range results {
 			if v == nil || i >= len(l.out) {
@@ -441,8 +441,8 @@ func gatherLabels(c *call) labels {
 	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(data[:along], at, data[along+1:])}}
 }
 
-// gatherNDLabels labels GatherND. Indexed axes must be complete. The axes of the data after the indexed ones are the
-// result's last axes.
+// gatherNDLabels returns the labels of GatherND. The indexed axes must not be valid only in part. The axes of the data
+// after the indexed ones are the result's last axes.
 func gatherNDLabels(c *call) labels {
 	at := numbered(0, c.rank(1))
 	at[len(at)-1] = opaque
@@ -477,7 +477,7 @@ func sliceLabels(c *call) labels {
 	return l
 }
 
-// squeezeLabels labels Squeeze, which removes axes of extent 1.
+// squeezeLabels returns the labels of Squeeze, which removes axes of extent 1. An axis that it removes is opaque.
 func squeezeLabels(c *call) labels {
 	l := c.likeInput()
 	axes, given := c.axes(1)
@@ -616,8 +616,8 @@ func axesFromLabels(c *call) labels {
 	return l
 }
 
-// meanVarianceLabels labels MeanVarianceNormalization. Without attribute axes it normalizes along all axes except the
-// channels.
+// meanVarianceLabels returns the labels of MeanVarianceNormalization, which folds the axes of attribute axes or,
+// without it, all axes except the channels.
 func meanVarianceLabels(c *call) labels {
 	axes := c.intsAttr("axes")
 	if !c.hasAttr("axes") {
@@ -741,8 +741,8 @@ func recurrentLabels(c *call) labels {
 	return lettered("tb-,*,*,*,b,-b-,-b- -> t-b,-b,-b", "t")(c)
 }
 
-// quantizeLabels labels quantization, with scales and zero points that are scalars, vectors along an axis, or blocks
-// along it. An axis in blocks must be complete.
+// quantizeLabels returns the labels of a quantization. Its scales and zero points are scalars, vectors along an axis,
+// or have an element for each block along an axis. An axis in blocks must not be valid only in part.
 func quantizeLabels(c *call) labels {
 	l := c.likeInput()
 	if c.rank(0) == 0 {
@@ -800,8 +800,8 @@ func globalLabels(c *call) labels {
 	return l
 }
 
-// matmulLabels labels a matmul: 0 for rows, 1 for columns, 2 for the contraction, and from 3 on the batch axes, counted
-// from the end.
+// matmulLabels returns the labels of a matmul's axes: 0 for rows, 1 for columns, 2 for the contraction axis, and 3 and
+// more for the batch axes, counted from the innermost.
 func matmulLabels(c *call) labels {
 	l, batches := labels{folded: []int{2}}, 0
 	var out []int
@@ -843,8 +843,8 @@ func gemmLabels(c *call) labels {
 	return l
 }
 
-// einsumLabels uses the letters of the equation as labels. A letter that an operand has twice is opaque. A letter that
-// the result lacks is folded.
+// einsumLabels returns the letters of the equation as labels. A letter that an operand has twice is opaque. A letter
+// that the result lacks is the label of a folded axis.
 func einsumLabels(c *call) labels {
 	terms, result, err := c.einsumTerms()
 	if err != "" {

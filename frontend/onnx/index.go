@@ -142,12 +142,8 @@ func (c *call) scattered(x tensor, axis int, at, updates tensor,
 		if i == axis || d == y.Shape()[i] {
 			continue
 		}
+		// The rest beyond y along axis i: the axes before i are complete again, the axes after i are still cropped.
 		rest := x
-		for k := range i {
-			if k != axis {
-				rest = rest.Slice(k, 0, x.Shape()[k])
-			}
-		}
 		for k := i + 1; k < x.Rank(); k++ {
 			if k != axis && y.Shape()[k] != x.Shape()[k] {
 				rest = rest.Slice(k, 0, y.Shape()[k])

@@ -145,7 +145,7 @@ func (c *call) sizes(r *resizing) {
 	r.size = slices.Clone(s)
 	for i, f := range r.scale {
 		switch whole := math.Round(f); {
-		case !(f > 0) || f > 1<<20:
+		case !(f > 0) || f > 1<<20: // also NaN
 			c.fail("factor %v of axis %d", f, i)
 		case c.isValidAxis(i) && f != 1:
 			n := c.validExtent(i, ir.F32).MulScalar(f).Floor().Cast(ir.I32)

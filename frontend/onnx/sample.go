@@ -297,8 +297,8 @@ func (c *call) cellsOf(a imageAxis, start, length tensor, n int) *cells {
 }
 
 // adaptiveRoiAlign returns the cells of an image for each region: the mean of a cell's samples, or the largest sample
-// if largest is set. Samples form a grid, and a weight is the product of two along the axes. So the axes are joined one
-// after the other.
+// if largest is set. A sample's weight is the product of a weight along the rows and one along the columns. So the
+// cells are computed along one axis after the other.
 func (c *call) adaptiveRoiAlign(p *image, rows, columns *cells, largest bool) tensor {
 	s := p.flat.Shape()
 	x := p.flat.Reshape(s[0], s[1], p.axes[0].extent, p.axes[1].extent)

@@ -105,7 +105,7 @@ func (t Case) Load() (_ *Loaded, err error) {
 	if l.File, err = in.open(path); err != nil {
 		return nil, err
 	}
-	for name := range l.Inputs {
+	for name := range l.Inputs { // inputs that have become constants
 		if _, ok := l.File.Graph.Named(name); !ok {
 			delete(l.Inputs, name)
 		}

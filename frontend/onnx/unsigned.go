@@ -91,7 +91,7 @@ func (c *call) forUnsigned(build func(c *call) []*value) func(c *call) []*value 
 		c.in = slices.Clone(c.in)
 		for i, v := range c.in {
 			if isUnsigned(v) {
-				flipped := *v
+				flipped := *v // with the tensor as its only form
 				flipped.tensor, flipped.data, flipped.isDims = flipSign(c.asTensor(v)), nil, false
 				c.in[i] = &flipped
 			}

@@ -93,10 +93,7 @@ func (v *value) dimsType() ir.DType {
 // longDims returns integers that may depend on symbols as an i64 tensor.
 func (im *importer) longDims(v *value) frontend.Tensor {
 	if v.dims.IsStatic() {
-		ints := make([]int64, len(v.dims))
-		for i, d := range v.dims {
-			ints[i] = d.Add
-		}
+		ints := staticInts(v.dims)
 		if v.scalar {
 			return im.b.Const(ints[0])
 		}
@@ -144,10 +141,7 @@ func constant(v *value) *ir.Data {
 	case v.data != nil:
 		return v.data
 	case v.isDims && v.dims.IsStatic():
-		ints := make([]int64, len(v.dims))
-		for i, d := range v.dims {
-			ints[i] = d.Add
-		}
+		ints := staticInts(v.dims)
 		dims := []int{len(ints)}
 		if v.scalar {
 			dims = nil
@@ -158,6 +152,15 @@ func constant(v *value) *ir.Data {
 		}
 	}
 	return nil
+}
+
+// staticInts returns extents without symbols as integers.
+func staticInts(s ir.Shape) []int64 {
+	list := make([]int64, len(s))
+	for i, d := range s {
+		list[i] = d.Add
+	}
+	return list
 }
 
 // dimsValue returns integers as a value.

@@ -309,7 +309,7 @@ func (r *reader) graph(b []byte, pos int64) (*Graph, error) {
 			err = r.src.Errorf(pos, "graph %q: %v", g.Name, err)
 		}
 	}
-	if r.depth > 1 {
+	if r.depth > 1 { // a subgraph, which may use names of the graphs around it
 		g.outer = g.readsFromAround()
 	}
 	return g, err

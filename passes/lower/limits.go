@@ -189,7 +189,7 @@ func pathHash(u *ir.Node, arg, element int, coords uint64) uint64 {
 	h := fnv.New64a()
 	switch {
 	case u.Op().Class() == ir.ClassElementwise || u.Op() == ir.OpReshape:
-		if from.Shape().Equal(u.Shape()) {
+		if from.Shape().Equal(u.Shape()) { // u reads the element at its own coordinates
 			return coords
 		}
 		fmt.Fprintf(h, "%d %v", coords, from.Shape())
@@ -198,7 +198,7 @@ func pathHash(u *ir.Node, arg, element int, coords uint64) uint64 {
 		for _, a := range u.Attrs() {
 			fmt.Fprintf(h, " %s", ir.FormatAttr(a.Value))
 		}
-	default:
+	default: // the coordinates may depend on other values, so only the same read of the same op is equal
 		fmt.Fprintf(h, "%d %d %d %d", coords, u.ID(), arg, element)
 	}
 	return h.Sum64()

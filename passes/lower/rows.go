@@ -39,6 +39,7 @@ func (l *lowerer) lowerRow() {
 	}
 	l.kept = l.parallel(kept)
 	l.k.Fold = numel(rows)
+	// The coordinates of an element are those of its row and of its place in the row, in the order of the axes of x.
 	keptAt, foldAt := l.kept, kernel.Unflatten(rows, kernel.Axis(l.k.FoldAxis(), l.k.Fold))
 	for i := range l.space {
 		if folded[i] {

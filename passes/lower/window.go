@@ -313,6 +313,7 @@ func (l *lowerer) lowerConv(n *ir.Node) {
 	s := n.Shape()
 	groups := ir.Dim{Add: int64(n.Attrs().Int("groups"))}
 	spatial := s[2:]
+	// The parallel axes are image, group, channel of the group (row) and position (col).
 	outer := l.parallel(ir.Shape{s[0], groups})
 	row := l.parallel(ir.Shape{outPerGroup(n)})[0]
 	col := l.parallel(ir.Shape{numel(spatial)})[0]

@@ -251,6 +251,8 @@ func (f keyFoldWriter) chunks() ir.CustomOp {
 			return f.results(c, ir.D(c.Attrs.Int("chunks"))), f.check(c, 2)
 		},
 		Tol: keyFoldTolerance,
+		// A workgroup folds one chunk, for up to 32 columns. Each of its teams of `width` invocations folds every
+		// teams-th row. Then team 0 folds the results of the teams.
 		Kernel: &ir.CustomKernel{
 			Outputs: []string{"folded"}, Workgroup: [3]int{128},
 			Grid:   [3][]ir.GridRule{{{Of: "folded", Axis: 0, Tile: 1}}, {{Of: "folded", Axis: 1, Tile: 32}}},
@@ -300,6 +302,8 @@ func (f keyFoldWriter) rows() ir.CustomOp {
 			return f.results(c, c.Shape(3)[0]), f.check(c, 3)
 		},
 		Tol: keyFoldTolerance,
+		// An invocation folds the rows of a wanted key, for one column at a time. If a whole chunk has the key, it
+		// takes the chunk's result from folded instead of the chunk's rows.
 		Kernel: &ir.CustomKernel{
 			Outputs: []string{"sums"}, Workgroup: [3]int{128}, Shared: f.glsl(f.functions()),
 			Grid: [3][]ir.GridRule{{{Of: "sums", Axis: 0, Tile: 128}}, {{Of: "sums", Axis: 1, Tile: 64}}},

@@ -185,7 +185,7 @@ func (r scatters) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
 	case ir.OpIndexAdd:
 		axis := analysis.Axis(n)
 		l.base, l.updates, l.at = r.around(base.Shape(), axis), r.around(updates.Shape(), axis), indices
-	default:
+	default: // a scatter of elements along an axis
 		l.elements, l.axis = true, analysis.Axis(n)
 		if e, ok := elementsOf(n, args, l.axis); ok {
 			l.scatterSize, l.at = e.scatterSize, r.positions(e, indices)

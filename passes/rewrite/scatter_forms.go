@@ -45,6 +45,7 @@ const inFlight = 1 << 16
 // form returns the way to compute a scatter that has the least estimated time on the device. In kernel.FormCompare,
 // each destination is compared with `along` indices.
 func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
+	// FormCompare always works. It looks at each update once per compared index.
 	best := kernel.Work{Form: kernel.FormCompare, Launches: 1,
 		Scattered: float64(s.elements(s.updates) * float64(along.Max()))}
 	var others []kernel.Work

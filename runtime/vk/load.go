@@ -67,6 +67,7 @@ func (d *Device) Load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 	}
 	defer d.leave()
 	e, err := d.load(ctx, p, spirv, weights, opt)
+	// With smaller bounds of symbols the program needs less memory, so the error says which to lower.
 	if memory := (*OutOfMemoryError)(nil); errors.As(err, &memory) && len(p.Symbols) > 0 {
 		memory.Smaller = p.Smaller()
 	}

@@ -100,6 +100,7 @@ func (r *Replicas) Burst(batches, replays int) (_ *Burst, err error) {
 			"returns an error")
 	}
 	e := r.exe
+	// Both limits come before the product, which could otherwise overflow.
 	if batches < 1 || replays < 1 || batches > maxBurstSteps || replays > maxBurstSteps ||
 		batches*replays > max(maxBurstSteps/max(len(e.program.Steps), 1), 1) {
 		return nil, fmt.Errorf("vk: burst of %d times %d replays of %d steps; want at most %d steps", batches, replays,

@@ -38,16 +38,16 @@ func attentionGrad(c *interp.Call) error {
 	if g.of != "q" {
 		rows, others = a.s, a.t
 	}
-	if len(c.Out) == 0 || others == 0 {
+	if len(c.Out) == 0 || others == 0 { // without queries or keys there is nothing to sum
 		clear(c.Out)
 		return nil
 	}
-	const block = 16
+	const block = 16 // rows of a task
 	heads, blocks := len(g.lse)/a.t, (rows+block-1)/block
 	return c.Parallel(heads*blocks, block*others*(a.d+2*g.e+24*elementWork)/8, func(worker, task int) {
 		head, first := task/blocks, task%blocks*block
 		n := min(block, rows-first)
-		room := c.Room(worker, 2*block*others)
+		room := c.Room(worker, 2*block*others) // for weights and slopes
 		width := len(c.Out) / (heads * rows)
 		out := c.Out[(head*rows+first)*width:][:n*width]
 		if g.of == "q" {

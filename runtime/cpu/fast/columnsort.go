@@ -55,6 +55,8 @@ func sortingNetwork(n, count int) []uint32 {
 			}
 		}
 	}
+	// From the last pair to the first: a pair is needed if the first count results, or a later needed pair, read one of
+	// its lines.
 	needed := make([]bool, n)
 	for i := range count {
 		needed[i] = true
@@ -346,15 +348,17 @@ func (s *columnSort[T]) sortCoordinates(r *columnRoom[T], rows, lanes int) {
 	}
 	words, size := wordsOf(keys), len(keys)
 	if spare := s.spareBits(); spare > 0 {
+		// The coordinate goes into the lowest bits of the key's word. The mask removes the key again after sorting.
 		shift, mask := uint64(spare), int32(-1)<<spare
 		if s.dtype.IsFloat() {
-			shift = 0
+			shift = 0 // the lowest bits of a narrow float as a float32 are 0 already
 		}
 		vector.keys.numberedWords(&words[0], &words[0], &r.coordinates[0], shift, mask, size)
 		s.exchangeWords(keys)
 		primitives["& words"].apply(any(r.indices).([]float32), keys, any(r.masks).([]float32), keys)
 		return
 	}
+	// Without spare bits, the key and the coordinate become a word of 64 bits.
 	vector.keys.numberedLongs(&r.longs[0], &words[0], &r.coordinates[0], size)
 	s.exchangeLongs(r.longs)
 	lowWordsOf(wordsOf(any(r.indices).([]float32)), bitsOfLongs(r.longs))

@@ -140,6 +140,8 @@ func (b *compilerOf[T]) node(n *ir.Node, args []int) int {
 	case n.Op() == ir.OpCast && (b.isWord(n.DType()) || b.isWord(n.Arg(0).DType())):
 		return b.compileCast(n, args[0])
 	case !takesFloats(n):
+		// A bool that a comparison of floats computes is a float, 0 or 1. If an argument is one, the op's formula for
+		// bools is computed in floats too.
 		if info.GLSL.Bool == "" || !slices.ContainsFunc(args, func(v int) bool { return !b.words[v] }) {
 			return b.compileWords(n, args)
 		}

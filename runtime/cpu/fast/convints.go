@@ -452,6 +452,7 @@ func (t *intTasks) task(number int) intTask {
 // divide divides a convolution into tasks: large ones, but enough for all workers.
 func (p *intConv) divide(c *interp.Call) *intTasks {
 	t := &intTasks{images: c.Dims[0] * c.Dims[1] / p.outPer, end: 1, allChannels: p.outPer, channels: p.outPer}
+	// Positions count the elements of planes with extents p.extent. end is the position after the last result.
 	for axis, step := len(p.out)-1, 1; axis >= 0; axis-- {
 		t.end += (p.out[axis] - 1) * step
 		step *= p.extent[axis]
@@ -460,7 +461,7 @@ func (p *intConv) divide(c *interp.Call) *intTasks {
 	t.panels = min(t.allPanels, intPositions/p.cols)
 	want := tasksPerWorker * c.Workers()
 	for t.channels > p.fewest() && (t.count() < want || t.channels*t.panels*p.cols > intSums) {
-		t.channels = max(p.fewest(), (t.channels/2+7)/8*8)
+		t.channels = max(p.fewest(), upToMultiple(t.channels/2, 8))
 	}
 	for t.panels > 1 && t.count() < want {
 		t.panels = (t.panels + 1) / 2

@@ -38,7 +38,7 @@ func tokens(text string) []string {
 		n := 1
 		switch c := rune(text[0]); {
 		case c == '{':
-			if n = strings.IndexByte(text, '}') + 1; n == 0 {
+			if n = strings.IndexByte(text, '}') + 1; n == 0 { // without an end: the rest is one token
 				n = len(text)
 			}
 		case unicode.IsLetter(c) || unicode.IsDigit(c):
@@ -46,6 +46,7 @@ func tokens(text string) []string {
 				strings.ContainsRune("_.", rune(text[n]))) {
 				n++
 			}
+		// Two characters: a comparison such as <=, or a doubled & or |.
 		case len(text) > 1 && (text[1] == '=' || strings.ContainsRune("&|", c) && text[1] == text[0]):
 			n = 2
 		}

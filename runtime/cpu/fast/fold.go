@@ -284,7 +284,7 @@ func (b *compilerOf[T]) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 		return b.constant(T(s.Value))
 	case s.Leaf == ir.LeafAttr:
 		return b.constant(T(attrs.Float(s.Attr)))
-	case !s.Takes(ir.LeafElement):
+	case !s.Takes(ir.LeafElement): // a number per row, which the group computes
 		v, ok := b.row[s]
 		if !ok {
 			v = b.value(value[T]{row: s})

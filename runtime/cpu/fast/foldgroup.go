@@ -387,8 +387,8 @@ func (g *groupFold[T]) runAlong(p *chainOf[T], s *scratch[T], to *sink[T], value
 	}
 }
 
-// spreadValues sets the operands for the values of `rows` rows from number row on. Row programs read one number per row.
-// Other instructions read a list, in which the number is repeated for each of n elements of the row.
+// spreadValues sets the operands for the values of `rows` rows from number row on. Row programs read one number per
+// row. Other instructions read a list, in which the number is repeated for each of n elements of the row.
 func (g *groupFold[T]) spreadValues(p *chainOf[T], s *scratch[T], values [][]float64, row, rows, n int) {
 	ofRow := s.operands[len(p.args)+len(p.kept):]
 	for i, list := range values {
@@ -534,7 +534,7 @@ func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
 			args[i] = g.value(a)
 		}
 		if f := rowOps[s.Op]; f != nil {
-			if args[1] == nil {
+			if args[1] == nil { // an op of one argument ignores the second list
 				args[1] = args[0]
 			}
 			f(out, args[0], args[1])

@@ -238,6 +238,7 @@ func (r *foldRows[T]) whole(worker int, rows group) {
 func (r *foldRows[T]) someRows(worker int, rows group) {
 	g, end := r.group(rows), rows.from+rows.count
 	g.alone = true
+	// If several passes read the elements, take only as many rows at a time as stay in the cache.
 	if !r.across && (r.long.each != nil || len(r.long.steps) > 1) {
 		g.count = max(1, min(rows.count, resident/max(r.n, 1)))
 	}
@@ -251,7 +252,7 @@ func (r *foldRows[T]) someRows(worker int, rows group) {
 		g.used, g.values = 0, g.values[:0]
 		g.begin()
 		for i, s := range g.steps {
-			if s.from != nil && g.sums != nil {
+			if s.from != nil && g.sums != nil { // begin has found the moments
 				g.results[i] = g.fromMoments(&s)
 			} else {
 				g.results[i] = g.step(i, 0, r.n)

@@ -52,6 +52,7 @@ func putHalf(dst []byte, x float32) { binary.LittleEndian.PutUint16(dst, uint16(
 func floatFormat(t ir.DType) *format {
 	size := t.BlockBytes()
 	table := sync.OnceValue(func() []float32 {
+		// list has every pattern of the dtype's bits, as little-endian bytes.
 		list, wide := make([]byte, size<<(8*size)), make([]float64, 1<<(8*size))
 		for i := range wide {
 			if list[i*size] = byte(i); size == 2 {

@@ -126,7 +126,7 @@ func (p *chainOf[T]) setFused(found map[int]*fused, at []int) {
 			}
 		}
 		p.code[i].fused = f
-		i += f.length - 1
+		i += f.length - 1 // skip the other instructions of the sequence
 	}
 }
 

@@ -113,7 +113,7 @@ func gatherEach[T index, E any](to, x []E, ids []T, n, inner int) {
 	if inner == 1 {
 		for i, id := range ids[:len(to)] {
 			at := int(id)
-			if uint(at) >= uint(n) {
+			if uint(at) >= uint(n) { // also if at is negative
 				at = clamped(id, n)
 			}
 			to[i] = x[at]

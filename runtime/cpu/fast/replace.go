@@ -65,6 +65,7 @@ func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, base, f
 	n, picks, inner := c.Dims[axis], c.Args[2].Dims[axis], volume(c.Dims[axis+1:])
 	switch {
 	case len(out) == n && !c.InPlace:
+		// A vector: each task owns a part of the result, and looks at all updates.
 		parts := replacers(c, len(from))
 		return c.Parallel(parts, elementWork*len(from), func(_, part int) {
 			first := int64(part * n / parts)
@@ -77,6 +78,7 @@ func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, base, f
 		})
 	case c.InPlace:
 		return replaceRuns(c, out, from, 1, func(i int) (at int, ok bool) {
+			// Update i is [outer, pick, inner]. Its index replaces the coordinate pick.
 			return (i/(picks*inner)*n+int(ids[i]))*inner + i%inner, isWithin(ids[i], n)
 		})
 	}
@@ -119,7 +121,7 @@ func updateElements[D, S updatable, T index](s strip, dst []D, stride int, from 
 	if s.stride == 1 { // each row has one element
 		rows, cols, step = 1, s.rows, 0
 	}
-	n := uint64(s.n)
+	n := uint64(s.n) // as an unsigned number, a negative index is larger than n
 	for row := range rows {
 		at := s.from + row*s.stride
 		ids := ids[at : at+cols]

@@ -14,7 +14,7 @@ import (
 // finite in float32 if the row's values are.
 type rowFold = func(out, x, w, v *float32, checks *float64, eps float64, rows, n int)
 
-// rowFold returns the assembly for the fold, or nil.
+// rowFold returns the assembly for the fold, or nil. The functions of an op are listed by the number of its weights.
 func (r *foldRows[T]) rowFold() rowFold {
 	if vector == nil || r.across || r.n == 0 || r.wide() || r.ofWords() {
 		return nil

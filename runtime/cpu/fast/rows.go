@@ -118,7 +118,7 @@ func (p *chainOf[T]) setPrograms(programs map[int]*rowProgram, at []int) {
 			p.ofRow[at[v]] = true
 		}
 		p.code[i].program = r
-		i += r.length - 1
+		i += r.length - 1 // skip the other instructions of the program
 	}
 }
 

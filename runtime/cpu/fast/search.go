@@ -62,14 +62,14 @@ func beats[E float32 | float64 | int32 | int64](x, y E, greatest bool) bool {
 	return greatest && x > y || !greatest && x < y
 }
 
-// search returns, for each row of the group, the greatest or the least of elements lo to hi and its index.
+// search returns, for each row of the group, the greatest or the least of elements lo to hi-1 and its index.
 func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 	found := best[T]{make([]T, g.count), make([]int32, g.count)}
 	var extremes [block]float64
 	var places [block]int32
 	g.run(g.element, sink[T]{keeps: -1, f: func(row, k, rows int, x []T) {
-		switch n := len(x) / rows; {
-		case g.across && k == lo:
+		switch n := len(x) / rows; { // elements of each row in the block
+		case g.across && k == lo: // element k of every row
 			copy(found.x, x)
 			for i := range found.at {
 				found.at[i] = int32(k)
@@ -150,6 +150,7 @@ func firsts(by *reducer, extremes []float64, at []int32, x []float32) {
 		extremes[i] = by.identity
 	}
 	by.rows(extremes, x, x)
+	// Find the first element that equals the extreme. NaN equals nothing, so rows with NaN are searched again below.
 	n := len(x) / len(extremes)
 	if vector != nil && vector.equalFloats != nil {
 		of := vector.equalFloats

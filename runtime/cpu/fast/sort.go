@@ -56,8 +56,8 @@ func (f *sorting[T]) compute(c *interp.Call) error {
 		r.flip = math.MaxUint64
 	}
 	rows, ofValues := volume(x.Dims)/r.n, c.Node.Op() == ir.OpSort
-	columns := columnSort[T]{call: c, dtype: x.DType, from: r.from, results: resultsOf[T](c), inner: r.inner, rows: rows,
-		flip: int64(r.flip), indices: !ofValues}
+	columns := columnSort[T]{call: c, dtype: x.DType, from: r.from, results: resultsOf[T](c), inner: r.inner,
+		rows: rows, flip: int64(r.flip), indices: !ofValues}
 	if columns.fits(r.n) {
 		columns.network = f.last.Load()
 		if columns.network == nil || columns.n != r.n || columns.count != r.count {
@@ -251,7 +251,7 @@ func (s *sorter[T]) putKeys(list []T, step int) error {
 	ofFloats := s.dtype.IsFloat()
 	err := s.run(len(s.entries), func(_, lo, hi int) {
 		for i, key := range s.entries[lo:hi] {
-			bits := key ^ s.flip ^ 1<<63
+			bits := key ^ s.flip ^ 1<<63 // undoes setKeys
 			if ofFloats && bits>>63 != 0 {
 				bits = ^bits ^ 1<<63
 			}
@@ -261,6 +261,7 @@ func (s *sorter[T]) putKeys(list []T, step int) error {
 	if err != nil || !ofFloats {
 		return err
 	}
+	// The keys of zeros and of NaN.
 	for key, is := range map[uint64]func(x T) bool{
 		1<<63 ^ s.flip:          func(x T) bool { return x == 0 },
 		math.MaxUint64 ^ s.flip: func(x T) bool { return x != x },
@@ -306,7 +307,7 @@ func (s *sorter[T]) setKeys(lo, hi int) {
 	switch row := any(s.row[lo:hi]).(type) {
 	case []float64:
 		if !s.dtype.IsFloat() {
-			for i, x := range row {
+			for i, x := range row { // the inverted sign bit sorts negative integers first
 				keys[i] = math.Float64bits(x) ^ 1<<63 ^ s.flip
 			}
 			return
@@ -323,7 +324,7 @@ func (s *sorter[T]) setKeys(lo, hi int) {
 			return
 		}
 		if s.dtype != ir.U32 {
-			flip ^= 1 << 31
+			flip ^= 1 << 31 // for signed integers, as above
 		}
 		for i, x := range row {
 			keys[i] = uint64(uint32(word(x)) ^ flip)

@@ -78,7 +78,8 @@ func winogradSize(in, out int) int {
 }
 
 // packWinograd transforms weights [out, in, 3, 3] to [tileProducts, block, in, channel of the block], where a block is
-// some adjacent output channels. It returns nil if a weight is too large.
+// some adjacent output channels. The 16 numbers for weights g are G g Gᵀ, with the rows (1, 0, 0), (1/2, 1/2, 1/2),
+// (1/2, -1/2, 1/2) and (0, 0, 1) of G. packWinograd returns nil if a weight is too large.
 func packWinograd(weights []float32, in, out int) []float32 {
 	packed := make([]float32, winogradSize(in, out))
 	each := blocksOf(out) * paddedTerms(in) * channelBlock
@@ -116,6 +117,7 @@ func (w *winograd) compute(r *convRun, weights []float32) error {
 	tasks, workers := r.batch*strips, r.call.Workers()
 	work := tileProducts * w.in * w.out * w.rows * w.wide / lanes
 	lists := tileProducts * (w.in + w.blocks*channelBlock) * w.line
+	// With enough strips, each task computes a whole strip. Otherwise all workers share one strip after the other.
 	if workers == 1 || tasks >= tasksPerWorker*workers {
 		memory, free := scratchWords(min(tasks, workers) * lists)
 		defer free()

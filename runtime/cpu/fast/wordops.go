@@ -404,7 +404,7 @@ func (b *compilerOf[T]) compileWords(n *ir.Node, args []int) int {
 		return b.word(b.instruction(wordReference[T](n), args))
 	}
 	v := b.wordExpression(e, args, n)
-	if t != ir.Bool && n.DType() != ir.Bool && t.BlockBytes() < b.wordBytes() {
+	if t != ir.Bool && n.DType() != ir.Bool && t.BlockBytes() < b.wordBytes() { // results wrap at the bits of t
 		v = b.wordInstruction(wrapTo[t], v)
 	}
 	return v
