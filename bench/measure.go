@@ -112,7 +112,7 @@ func MeasureWall(opt Options, run func() error) (Timing, error) {
 	if opt.Window == 0 {
 		opt.Window = wallWindow
 	}
-	for start := time.Now(); ; {
+	for start := time.Now(); ; { // warm up
 		if err := run(); err != nil {
 			return Timing{}, err
 		}

@@ -73,6 +73,7 @@ func (r *Runner) run(ctx context.Context, c *Case, res *Result) error {
 	if err != nil {
 		return err
 	}
+	// The stand-in gives its memory back first, because the large case may need all of the device's.
 	if err := standIn.Close(); err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ func CustomOps(op ir.Op, args []Tensor, attrs ...ir.Attr) []Tensor {
 	}
 	out := make([]Tensor, n)
 	for i := range out {
+		// The capacity makes append copy attrs, so that the nodes do not share the memory.
 		out[i] = b.add(op, args, append(attrs[:len(attrs):len(attrs)], attr("output", i))...)
 	}
 	return out

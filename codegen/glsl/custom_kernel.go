@@ -215,7 +215,7 @@ func customDim(e *emit.Emitter, d ir.Dim) string {
 	var factors []string
 	for _, f := range kernel.SymbolFactors(d.Sym) {
 		text := fmt.Sprintf("%s[%d]", customParams, slices.Index(e.Symbols, f.Sym))
-		if f.Sym != d.Sym {
+		if f.Sym != d.Sym { // d.Sym stands for a product, which has no value in customParams
 			text = "(" + customDim(e, f) + ")"
 		}
 		factors = append(factors, text)

@@ -106,7 +106,7 @@ func check(e *emit.Emitter) {
 		}
 	})
 	if e.Err != nil {
-		return
+		return // New would index the bindings
 	}
 	sched, err := schedule.New(e.K, e.Sched, e.Caps)
 	if err != nil {

@@ -33,7 +33,7 @@ func Weigh(op ir.Op, t ir.DType) int {
 	}
 	form := op.Info().GLSL.Float
 	switch {
-	case op.Info().Custom != nil:
+	case op.Info().Custom != nil: // it has one of the two
 		form = op.Info().Custom.Expr + op.Info().Custom.Body
 	case t.Kind() == ir.KindInt:
 		form = op.Info().GLSL.Int

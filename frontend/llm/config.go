@@ -419,6 +419,7 @@ func (r *metadata) refuse(a architecture) {
 			r.err = fmt.Errorf("metadata %q is %v, which is not supported", r.prefix+key, v)
 		}
 	}
+	// Only encoders attend to later tokens.
 	causal, err := r.f.Bool(r.prefix + "attention.causal")
 	if err == nil && causal == a.encoder {
 		err = fmt.Errorf("metadata %q is %v, which is not supported in architecture %q", r.prefix+"attention.causal",

@@ -80,6 +80,7 @@ func readFolderConfig(config []byte) (*folderConfig, architecture, error) {
 		return nil, architecture{}, err
 	}
 	classes := c.strings("architectures")
+	// The settings of the text model replace those around them, but the class of the whole model counts.
 	for _, inner := range []string{"text_config", "llm_config", "language_config"} {
 		if text, ok := c.values[inner].(map[string]any); ok {
 			maps.Copy(c.values, text)

@@ -211,6 +211,7 @@ func (f *folderWeightNames) find(prefix, layer string, p weightSpec, s sizes) {
 		suffixes = []string{""}
 	}
 	for _, suffix := range suffixes {
+		// The lines of the table are alternatives: the first one for which the folder has tensors counts.
 		if suffix == ".bias" && p.bias == nil || suffix == ".weight" && p.onlyBias {
 			continue
 		}

@@ -119,7 +119,7 @@ func (l layer) gemma4Experts(x frontend.Tensor) frontend.Tensor {
 // gemma4 sets the sizes of layers. Layers with and without a window differ in rotary sizes and heads, and the last ones
 // in the feed-forward layer.
 func (c *folderConfig) gemma4() {
-	if !c.flag("enable_moe_block", false) {
+	if !c.flag("enable_moe_block", false) { // without experts, the folder may still give their sizes
 		maps.DeleteFunc(c.set, func(key string, _ any) bool { return strings.HasPrefix(key, "expert_") })
 	}
 	windows := c.windows()
@@ -137,6 +137,7 @@ func (c *folderConfig) gemma4() {
 	heads, hidden := make([]uint32, len(windows)), make([]uint32, len(windows))
 	for i, windowed := range windows {
 		heads[i], hidden[i] = uint32(c.size("attention.head_count_kv", 0)), uint32(c.size("feed_forward_length", 0))
+		// Layers that see the whole text may have another number of key heads.
 		if !windowed && c.flag("attention_k_eq_v", false) && c.values["num_global_key_value_heads"] != nil {
 			heads[i] = uint32(c.number("num_global_key_value_heads"))
 		}

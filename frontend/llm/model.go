@@ -51,6 +51,7 @@ func newModel(b *frontend.Builder, cfg Config, positions int64) model {
 		b.Fail("llm", err)
 	}
 	m := model{Config: cfg, arch: arch, w: nn.NewWeights(b, cfg.Types)}
+	// All copies of the model share what its layers leave for later layers.
 	m.firstValues = new(frontend.Tensor)
 	m.adapters = &adapters{used: map[string]bool{}}
 	m.kept = map[keptBy][2]frontend.Tensor{}
@@ -80,6 +81,7 @@ func (c Config) shardAxis(name string) int {
 		}
 		return -1
 	}
+	// The name without its layer, such as attn_q.weight.
 	part := name[strings.LastIndex(strings.TrimSuffix(strings.TrimSuffix(name, ".weight"), ".bias"), ".")+1:]
 	switch part {
 	case "attn_q.weight", "attn_q.bias", "attn_k.weight", "attn_k.bias", "attn_v.weight", "attn_v.bias",
@@ -375,6 +377,7 @@ func (l layer) attend(q, k, v frontend.Tensor) frontend.Tensor {
 func (l layer) attended(q, k, v frontend.Tensor) frontend.Tensor {
 	var options []frontend.AttentionOption
 	scale := l.AttentionScale
+	// Llama 4 has a temperature only in the layers that do not rotate.
 	if l.TemperatureScale != 0 && !(l.TemperatureAfter && l.rotates()) {
 		q = q.Mul(l.temperature())
 	}

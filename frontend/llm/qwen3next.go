@@ -98,6 +98,7 @@ func (r *metadata) periodicScan(c *Config) {
 func qwen35Weights(c Config) []weightSpec {
 	list := append(c.norms("attn_norm", "post_attention_norm"), c.gated()...)
 	if q := c.Heads * c.HeadDim; c.KVHeads > 0 {
+		// attn_q also has the rows of the gate (see gatedAttention).
 		return slices.Concat(list, []weightSpec{matrix("attn_q", 2*q, c.Width)}, c.projections()[1:], c.headNorms())
 	}
 	s := c.Recurrent

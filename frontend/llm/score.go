@@ -32,6 +32,6 @@ func Scores(cfg Config, maxTokens, maxContext, likeliest int, options ...Option)
 			b.Output("likeliest", best)
 			asked = asked.Concat(1, best)
 		}
-		b.Output("scores", logits.Gather(1, asked).Sub(logits.LogSumExpKeep(1)))
+		b.Output("scores", logits.Gather(1, asked).Sub(logits.LogSumExpKeep(1))) // log softmax of the asked tokens
 	})
 }

@@ -36,6 +36,7 @@ func EmitMatrix(e *emit.Emitter) {
 		e.Need(emit.NeedCoopMat2, emit.NeedMaintenance4)
 	}
 	m.parts, m.subgroups = schedule.FlashParts(s), s.Workgroup/s.Subgroup
+	// In fragments: a subgroup's part of the contraction axis and of the results, and the keys of a tile.
 	m.dots, m.cols, m.keys = int(f.a.Dot.Add)/m.frag/m.parts, f.width/m.frag/m.parts, s.TileN/m.frag
 	m.stages = max(s.Stages, 1)
 	m.declare()

@@ -97,6 +97,7 @@ func (w *blockWriter) shareBlock() {
 		if unit == 4 {
 			return expr.Call(pack, i, own, d)
 		}
+		// The function returns words of 4 bytes. A unit of 2 bytes is half of one.
 		return expr.Of(fmt.Sprintf("%s(%s / 2u, %s, %s) >> %[2]s %% 2u * 16u & 0xffffu", pack, i, own, d))
 	})
 	w.Close()

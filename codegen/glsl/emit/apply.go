@@ -135,7 +135,7 @@ func (ts *Types) template(v *kernel.Expr) *syntax.Expr {
 func (e *Emitter) apply(v *kernel.Expr, target *scope) expr.Expr {
 	if v.Op == ir.OpCast {
 		x := v.Args[0]
-		if x.Kind == kernel.ExprIndex && v.DType == ir.U32 {
+		if x.Kind == kernel.ExprIndex && v.DType == ir.U32 { // an index is a uint already
 			return expr.Narrow(e.IndexValue(x.Index))
 		}
 		return e.cast(x, v.DType, e.valueFor(x, target))
@@ -148,7 +148,7 @@ func (e *Emitter) apply(v *kernel.Expr, target *scope) expr.Expr {
 	}
 	n := e.template(v)
 	if n == nil {
-		return expr.Of("0")
+		return expr.Of("0") // template has recorded an error, so the shader is not used
 	}
 	typ := e.arithmetic(v)
 	t := e.spellingOf(v, typ, e.applyArgs(v, target, typ)).fill(n)

@@ -67,7 +67,7 @@ func EmitSkinny(e *emit.Emitter) {
 	t := r.blockBuffer(r.B[0]).DType
 	r.run = kernel.NewBlockRun(t, max(r.Span, kernel.RoundedGroup))
 	r.perBlock = t.BlockElems() / r.run.Elems
-	if n := 4 * r.run.Quads; n != r.Strip {
+	if n := 4 * r.run.Quads; n != r.Strip { // package schedule and this one must agree
 		e.Fail("strips of %s are %d elements, not %d", t, n, r.Strip)
 	}
 	r.placeSubgroup()
@@ -279,7 +279,7 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 		col := r.Variable("uint", "col", r.ClampTo(expr.Plus(r.Col0, r.ownCol, column), r.Col, r.s.TileN))
 		r.BindAxis(r.Col, col)
 		step := r.Named("step", expr.Plus(expr.Binary("/", k0, expr.Uint(r.run.Elems)), run))
-		limit := int(r.K.Fold.Add) / r.run.Elems
+		limit := int(r.K.Fold.Add) / r.run.Elems // runs along the contraction axis
 		block := r.Named("block", expr.Quotient(step, r.perBlock, limit))
 		e := r.firstElement(expr.Remainder(step, r.perBlock, limit))
 		at := r.Variable("uint", "at", r.blockOf(o, block))

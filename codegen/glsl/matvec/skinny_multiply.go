@@ -194,7 +194,7 @@ func (r *skinny) eachStore(n int, body func(i, row, at expr.Expr)) { r.eachOfRow
 // invocation's groups, row is the row of the tile, and at is the group's first element in the step. The row axis is
 // bound. skip says that an invocation without a group skips body, instead of handling the last group again.
 func (r *skinny) eachOfRows(n int, skip bool, body func(i, row, at expr.Expr)) {
-	total, lanes, per := r.rowGroups(n), r.rowLanes(), r.s.TileK/n
+	total, lanes, per := r.rowGroups(n), r.rowLanes(), r.s.TileK/n // per: groups of a row
 	r.Repeat("i", r.rowRounds(n), func(i expr.Expr) {
 		slot := r.Named("slot", expr.Plus(expr.Remainder(r.self, lanes, r.s.Workgroup), expr.Times(i, lanes)))
 		guarded := total%lanes != 0 && skip
@@ -388,6 +388,7 @@ func (r *skinny) loadRepeated(base string, array, at expr.Expr, major string, ex
 // the first operand of the matrix instruction.
 func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowScales, rowSums expr.Array) {
 	s, st := r.s, r.weights[o]
+	// The strip's quants, one fragment for each FragK elements.
 	columns := r.Array(emit.Fragment(r.s.Fragment, r.Element, "A"), "columns", r.steps())
 	first := expr.Plus(r.inStage(st.first, r.WeightStage(s)), expr.Times(j, s.FragM*r.Pitch(s)),
 		expr.Times(n, r.Strip/r.Unit(s)))

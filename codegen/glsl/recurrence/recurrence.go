@@ -48,7 +48,7 @@ func (w *writer) place(s emit.Space) {
 	if w.lanes > 1 {
 		w.lane = w.Variable("uint", "lane_of_row", expr.Remainder(self, w.lanes, w.s.Workgroup))
 	}
-	n, _ := s[0].Points[0].Quo(int64(w.rows))
+	n, _ := s[0].Points[0].Quo(int64(w.rows)) // teams along the innermost axis, which rows divides
 	first := expr.Times(expr.Of("gl_WorkGroupID.x"), teams)
 	points := slices.Clone(s[0].Points)
 	points[0] = n
