@@ -3,14 +3,14 @@ package fast
 import "github.com/vkc-go/vkc/ir"
 
 // columnFold is the assembly of an op that folds rows, for rows that are columns: neighbouring elements belong to
-// different rows. The vectors have an element of each of some columns.
+// different rows. The vectors have an element of each of some columns. The functions take blocks of columns that stay
+// in a cache, so that the argument and the results go through memory once.
 //
-// whole computes all steps for rows of n elements, in a room with a vector for each element. So the argument and the
-// results go through memory once. See rowFold for checks and eps. parts computes results of a part of each column, to
-// be merged: lists of numbers by column, stride numbers from each other.
+// whole computes all steps for columns of n elements. parts computes results of a part of each column, to be merged:
+// lists of numbers by column. See rowFold for checks and eps.
 type columnFold struct {
-	whole func(out, x, room *float32, checks *float64, eps float64, n, apart, outApart, cols int)
-	parts func(results *float64, x, room *float32, n, apart, stride, cols int)
+	whole func(x, out, ahead *float32, checks *float64, eps float64, n, far, cols int)
+	parts func(results *float64, x, ahead *float32, n, far, stride, cols int)
 }
 
 // columnFold returns the assembly for columns, or nil. inner is the number of neighbouring columns.
@@ -24,89 +24,130 @@ func (f *fold[T]) columnFold(inner int) *columnFold {
 	return nil
 }
 
-// roomElems is the most elements of a column in a room. The room takes up to 256 KiB, which fit in an L2 cache.
-const roomElems = chunk / 16
+// Blocks of columns have at least leastColumns, so that a row of a block has a few lines of memory. Columns of up to
+// mostElems elements then fit in an L2 cache.
+const leastColumns, mostElems = 64, 2048
 
 // computeColumns computes all rows, which are columns.
 func (r *foldRows[T]) computeColumns(f *columnFold) error {
-	if r.n > roomElems {
+	if r.n > mostElems {
 		return r.longColumns(f)
 	}
-	lanes := vector.lanes
-	cols := min(r.inner, max(1, chunk/r.n/lanes)*lanes) // of a unit
-	units := (r.inner + cols - 1) / cols                // of each index of the outer axes
+	cols := min(r.inner, wholeVectors(max(leastColumns, chunk/r.n))) // of a unit
+	units := (r.inner + cols - 1) / cols                             // of each index of the outer axes
 	all := r.rows / r.inner * units
 	some := max(1, chunk/(r.n*cols)) // units of a task
 	return r.call.Parallel((all+some-1)/some, r.work(some*cols*r.n), func(worker, task int) {
-		checks := make([]float64, (cols+lanes-1)/lanes*lanes)
+		checks := make([]float64, wholeVectors(cols))
 		for i := task * some; i < min((task+1)*some, all); i++ {
 			at := i % units * cols
-			r.columns(f, worker, group{i/units*r.inner + at, min(cols, r.inner-at)}, checks)
+			unit := group{i/units*r.inner + at, min(cols, r.inner-at)}
+			r.columnBlocks(worker, unit, 0, r.n, func(b *columnBlock[T]) { r.wholeColumns(f, worker, b, checks) })
 		}
 	})
 }
 
-// columns computes some neighbouring columns. checks has a number for each lane of their vectors.
-func (r *foldRows[T]) columns(f *columnFold, worker int, cols group, checks []float64) {
-	first, size, lanes, reduces := r.at(cols.from, 0), r.n*cols.count, r.n*vector.lanes, r.long.each == nil
-	room := roomOf[T](r.call, worker, lanes+2*size)
-	in, apart := r.columnsFrom(cols, 0, r.n, room[lanes:][:size])
-	out, outApart := room[lanes+size:], cols.count
-	switch {
-	case r.out.list != nil && reduces:
-		out = r.out.list[cols.from:][:cols.count]
-	case r.out.list != nil:
-		out, outApart = r.out.list[first:], r.inner
-	}
-	f.whole(narrowed(out), narrowed(in), narrowed(room), &checks[0], r.addend(), r.n, apart, outApart, cols.count)
-	if r.out.list == nil {
-		if reduces {
-			out = out[:cols.count]
-		}
-		r.round(out)
-		if reduces {
-			r.out.put(cols.from, out)
-		}
-		for k := 0; k < r.n && !reduces; k++ {
-			r.out.put(r.at(cols.from, k), out[k*cols.count:][:cols.count])
-		}
-	}
-	r.again(worker, cols.from, checks[:cols.count])
+// wholeVectors returns n, rounded up to a multiple of the lanes.
+func wholeVectors(n int) int { return (n + vector.lanes - 1) / vector.lanes * vector.lanes }
+
+// columnBlock is a block of neighbouring columns in a worker's memory: vectors with an element of each of as many
+// columns as there are lanes, for all elements of the columns, then the same for the next columns, and so on.
+type columnBlock[T number] struct {
+	group
+	at         int // the number of the first of them in the unit
+	cols       int // their number, rounded up to whole vectors
+	x          []T
+	rows       []T // room for the block as a matrix; its first elements also have room for a result of each column
+	ahead, out []T // what assembly prefetches: the next block, and the place of the results
+	far        int // how far their rows are apart
 }
 
-// columnsFrom returns elements lo to hi of neighbouring columns, and how far the elements of a column are apart. It
-// uses the room if memory does not have them as T.
-func (r *foldRows[T]) columnsFrom(cols group, lo, hi int, room []T) (list []T, apart int) {
-	first := r.at(cols.from, lo)
-	if list = r.direct(first, (hi-lo-1)*r.inner+cols.count); list != nil {
-		return list, r.inner
+// columnBlocks calls do for blocks of elements lo to hi of a unit, which is some neighbouring columns.
+func (r *foldRows[T]) columnBlocks(worker int, unit group, lo, hi int, do func(b *columnBlock[T])) {
+	first, n := r.at(unit.from, lo), hi-lo
+	in := r.direct(first, (n-1)*r.inner+unit.count)
+	size := chunk / 16 // elements of a block: they fit in an L1 cache
+	if in == nil || r.out.list == nil {
+		size = chunk // longer rows take less time to convert
 	}
-	if cols.count == r.inner {
-		r.elements(room, first)
-		return room, cols.count
+	after := in // the elements that follow the unit in memory
+	if next := first + n*r.inner; in != nil && unit.count == r.inner && next < r.rows*r.n {
+		after = r.direct(next, 1)
 	}
-	for k := range hi - lo {
-		r.elements(room[k*cols.count:][:cols.count], r.at(cols.from, lo+k))
+	wide := wholeVectors(max(leastColumns, size/n))
+	for at := 0; at < unit.count; at += wide {
+		b := columnBlock[T]{group: group{unit.from + at, min(wide, unit.count-at)}, at: at}
+		b.cols = wholeVectors(b.count)
+		room := roomOf[T](r.call, worker, 2*n*b.cols)
+		b.x, b.rows = room[:n*b.cols], room[n*b.cols:]
+		b.ahead, b.out, b.far = b.x, b.x, b.cols
+		if r.out.list != nil && r.long.each != nil {
+			b.out, b.far = r.out.list[first+at:], r.inner
+			b.ahead = b.out
+		}
+		from, apart := b.rows, b.count
+		switch {
+		case in != nil:
+			from, apart, b.far = in[at:], r.inner, r.inner
+			if b.ahead = after; at+wide < unit.count {
+				b.ahead = in[at+wide:]
+			}
+		case b.count == r.inner:
+			r.elements(b.rows[:n*b.count], first)
+		default:
+			for k := range n {
+				r.elements(b.rows[k*b.count:][:b.count], r.at(b.from, lo+k))
+			}
+		}
+		vector.columnsIn(narrowed(b.x), narrowed(from), n, apart, b.count)
+		do(&b)
 	}
-	return room, cols.count
+}
+
+// wholeColumns computes a block of whole columns. checks has a number for each of them, and for the rest of a vector.
+func (r *foldRows[T]) wholeColumns(f *columnFold, worker int, b *columnBlock[T], checks []float64) {
+	to, reduces := b.out, r.long.each == nil
+	if reduces {
+		to = b.rows
+	}
+	f.whole(narrowed(b.x), narrowed(to), narrowed(b.ahead), &checks[0], r.addend(), r.n, b.far, b.cols)
+	switch results := b.rows[:b.count]; {
+	case reduces && r.out.list != nil:
+		copy(r.out.list[b.from:], results)
+	case reduces:
+		r.round(results)
+		r.out.put(b.from, results)
+	case r.out.list != nil:
+		vector.columnsOut(narrowed(r.out.list[r.at(b.from, 0):]), narrowed(b.x), r.n, r.inner, b.count)
+	default:
+		vector.columnsOut(narrowed(b.rows), narrowed(b.x), r.n, b.count, b.count)
+		list, some := b.rows[:r.n*b.count], b.count
+		if r.round(list); some == r.inner {
+			some = len(list) // neighbours
+		}
+		for k := 0; k < len(list); k += some {
+			r.out.put(r.at(b.from, k/b.count), list[k:k+some])
+		}
+	}
+	r.again(worker, b.from, checks[:b.count])
 }
 
 // longColumns computes all rows, which are columns with so many elements that tasks take parts of them.
 func (r *foldRows[T]) longColumns(f *columnFold) error {
-	groups, lanes, most := r.groups, vector.lanes, 0
+	groups, most := r.groups, 0
 	for _, g := range groups {
-		most = max(most, (g.count+lanes-1)/lanes*lanes)
+		most = max(most, wholeVectors(g.count))
 	}
-	each := min(max(chunk/most, lanes), roomElems) // elements of a part
+	each := max(chunk/most, leastColumns) // elements of a part
 	parts := (r.n + each - 1) / each
 	all := make([][]float64, len(groups)*parts) // by group and part: the results of the part
 	err := r.call.Parallel(len(all), r.work(each*most), func(worker, task int) {
-		g, lo := groups[task/parts], task%parts*each
+		results, lo := make([]float64, partResults*most), task%parts*each
 		hi := min(lo+each, r.n)
-		room := roomOf[T](r.call, worker, each*(lanes+most))
-		x, apart := r.columnsFrom(g, lo, hi, room[each*lanes:][:(hi-lo)*g.count])
-		all[task] = make([]float64, partResults*most)
-		f.parts(&all[task][0], narrowed(x), narrowed(room), hi-lo, apart, most, g.count)
+		r.columnBlocks(worker, groups[task/parts], lo, hi, func(b *columnBlock[T]) {
+			f.parts(&results[b.at], narrowed(b.x), narrowed(b.ahead), hi-lo, b.far, most, b.cols)
+		})
+		all[task] = results
 	})
 	if err != nil {
 		return err

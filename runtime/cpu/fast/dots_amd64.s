@@ -12544,37 +12544,29 @@ stop:
 DATA cff800000<>+0(SB)/4, $0xff800000
 GLOBL cff800000<>(SB), RODATA|NOPTR, $4
 
-// func softmaxColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
+// func softmaxColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·softmaxColumns(SB), NOSPLIT, $0-72
-	MOVQ   x+8(FP), AX
+TEXT ·softmaxColumns(SB), NOSPLIT, $0-64
+	MOVQ   x+0(FP), AX
 	MOVQ   n+40(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+48(FP), BX
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+48(FP), BX
 	SHLQ   $0x02, BX
 	IMUL3Q $0x00000020, CX, SI
-	MOVQ   out+0(FP), R8
-	MOVQ   outApart+56(FP), R9
-	SHLQ   $0x02, R9
-	MOVQ   checks+24(FP), R11
-	MOVQ   cols+64(FP), R12
+	MOVQ   out+8(FP), R8
+	MOVQ   checks+24(FP), R9
+	MOVQ   cols+56(FP), R10
 
 vector:
-	CMPQ         R12, $0x08
-	JLT          some
 	VBROADCASTSS cff800000<>+0(SB), Y0
 	VBROADCASTSS cff7fffff<>+0(SB), Y0
 	VMOVAPS      Y0, Y0
 	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
+	XORQ         DI, DI
 
 greatest:
-	VMOVUPS (DI), Y2
-	VMOVUPS Y2, (DX)(CX*1)
+	VMOVUPS (AX)(CX*1), Y2
 	VMAXPS  Y0, Y2, Y0
-	ADDQ    BX, DI
-	ADDQ    R9, R10
 	ADDQ    $0x20, CX
 	CMPQ    CX, SI
 	JLT     greatest
@@ -12582,12 +12574,13 @@ greatest:
 	VXORPS  Y3, Y3, Y3
 	VXORPS  Y4, Y4, Y4
 	XORQ    CX, CX
-	MOVQ    AX, DI
-	MOVQ    R8, R10
+	XORQ    DI, DI
 
 exp:
-	VMOVUPS      (DX)(CX*1), Y5
-	PREFETCHT0   32(DI)
+	VMOVUPS      (AX)(CX*1), Y5
+	PREFETCHT1   (DX)(DI*1)
+	PREFETCHT1   (R8)(DI*1)
+	ADDQ         BX, DI
 	VSUBPS       Y0, Y5, Y5
 	VBROADCASTSS cc2d00000<>+0(SB), Y7
 	VMAXPS       Y5, Y7, Y5
@@ -12622,7 +12615,7 @@ exp:
 	VPADDD       Y8, Y6, Y6
 	VMULPS       Y6, Y7, Y7
 	VMOVAPS      Y7, Y5
-	VMOVUPS      Y5, (DX)(CX*1)
+	VMOVUPS      Y5, (AX)(CX*1)
 	TESTQ        $0x000000ff, CX
 	JNZ          sum
 	TESTQ        CX, CX
@@ -12636,8 +12629,6 @@ exp:
 
 sum:
 	VADDPS       Y5, Y4, Y4
-	ADDQ         BX, DI
-	ADDQ         R9, R10
 	ADDQ         $0x20, CX
 	CMPQ         CX, SI
 	JLT          exp
@@ -12653,142 +12644,23 @@ sum:
 	VCVTPD2PSY   Y0, X0
 	VINSERTF128  $0x01, X0, Y1, Y0
 	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
+	XORQ         DI, DI
 
 finish:
-	VMOVUPS (DX)(CX*1), Y4
+	VMOVUPS (AX)(CX*1), Y4
 	VMULPS  Y0, Y4, Y4
-	VMOVUPS Y4, (R10)
-	ADDQ    BX, DI
-	ADDQ    R9, R10
+	VMOVUPS Y4, (AX)(CX*1)
 	ADDQ    $0x20, CX
 	CMPQ    CX, SI
 	JLT     finish
-	VMOVUPD Y2, (R11)
-	VMOVUPD Y3, 32(R11)
+	VMOVUPD Y2, (R9)
+	VMOVUPD Y3, 32(R9)
 	ADDQ    $0x20, R8
-	ADDQ    $0x00000040, R11
-	ADDQ    $0x20, AX
-	SUBQ    $0x08, R12
-	JMP     vector
-
-some:
-	TESTQ        R12, R12
-	JZ           stop
-	MOVQ         $0x00000008, CX
-	SUBQ         R12, CX
-	LEAQ         masks<>+0(SB), DI
-	VMOVUPS      (DI)(CX*4), Y0
-	VBROADCASTSS cff800000<>+0(SB), Y2
-	VBROADCASTSS cff7fffff<>+0(SB), Y2
-	VMOVAPS      Y2, Y2
-	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
-
-somegreatest:
-	VMASKMOVPS (DI), Y0, Y3
-	VMOVUPS    Y3, (DX)(CX*1)
-	VMAXPS     Y2, Y3, Y2
-	ADDQ       BX, DI
-	ADDQ       R9, R10
-	ADDQ       $0x20, CX
-	CMPQ       CX, SI
-	JLT        somegreatest
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	XORQ       CX, CX
-	MOVQ       AX, DI
-	MOVQ       R8, R10
-
-someexp:
-	VMOVUPS      (DX)(CX*1), Y6
-	PREFETCHT0   32(DI)
-	VSUBPS       Y2, Y6, Y6
-	VBROADCASTSS cc2d00000<>+0(SB), Y8
-	VMAXPS       Y6, Y8, Y6
-	VBROADCASTSS c3fb8aa3b<>+0(SB), Y8
-	VMULPS       Y8, Y6, Y7
-	VROUNDPS     $0x00, Y7, Y7
-	VBROADCASTSS c3f318000<>+0(SB), Y8
-	VFNMADD231PS Y8, Y7, Y6
-	VBROADCASTSS cb95e8083<>+0(SB), Y8
-	VFNMADD231PS Y8, Y7, Y6
-	VBROADCASTSS c3ab6889e<>+0(SB), Y8
-	VBROADCASTSS c3c0905d1<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3d2aaa8d<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3e2aaa6e<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f000000<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f800000<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f800000<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f800000<>+0(SB), Y9
-	VCVTPS2DQ    Y7, Y7
-	VPSRAD       $0x01, Y7, Y6
-	VPSUBD       Y6, Y7, Y7
-	VPSLLD       $0x17, Y6, Y6
-	VPADDD       Y9, Y6, Y6
-	VMULPS       Y6, Y8, Y8
-	VPSLLD       $0x17, Y7, Y7
-	VPADDD       Y9, Y7, Y7
-	VMULPS       Y7, Y8, Y8
-	VMOVAPS      Y8, Y6
-	VMOVUPS      Y6, (DX)(CX*1)
-	TESTQ        $0x000000ff, CX
-	JNZ          somesum
-	TESTQ        CX, CX
-	JZ           somesum
-	VEXTRACTF128 $0x01, Y5, X1
-	VCVTPS2PD    X5, Y5
-	VADDPD       Y5, Y3, Y3
-	VCVTPS2PD    X1, Y5
-	VADDPD       Y5, Y4, Y4
-	VXORPS       Y5, Y5, Y5
-
-somesum:
-	VADDPS       Y6, Y5, Y5
-	ADDQ         BX, DI
-	ADDQ         R9, R10
-	ADDQ         $0x20, CX
-	CMPQ         CX, SI
-	JLT          someexp
-	VEXTRACTF128 $0x01, Y5, X1
-	VCVTPS2PD    X5, Y2
-	VADDPD       Y2, Y3, Y3
-	VCVTPS2PD    X1, Y2
-	VADDPD       Y2, Y4, Y4
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y2
-	VDIVPD       Y3, Y2, Y5
-	VDIVPD       Y4, Y2, Y2
-	VCVTPD2PSY   Y5, X1
-	VCVTPD2PSY   Y2, X2
-	VINSERTF128  $0x01, X2, Y1, Y1
-	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
-
-somefinish:
-	VMOVUPS    (DX)(CX*1), Y2
-	VMULPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (R10)
-	ADDQ       BX, DI
-	ADDQ       R9, R10
-	ADDQ       $0x20, CX
-	CMPQ       CX, SI
-	JLT        somefinish
-	VMOVUPD    Y3, (R11)
-	VMOVUPD    Y4, 32(R11)
-	ADDQ       $0x20, R8
-	ADDQ       $0x00000040, R11
-
-stop:
+	ADDQ    $0x00000040, R9
+	ADDQ    SI, AX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, R10
+	JNZ     vector
 	VZEROUPPER
 	RET
 
@@ -13116,37 +12988,29 @@ GLOBL dfff0000000000000<>(SB), RODATA|NOPTR, $8
 DATA d7ff8000000000001<>+0(SB)/8, $0x7ff8000000000001
 GLOBL d7ff8000000000001<>(SB), RODATA|NOPTR, $8
 
-// func logSoftmaxColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
+// func logSoftmaxColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·logSoftmaxColumns(SB), NOSPLIT, $0-72
-	MOVQ   x+8(FP), AX
+TEXT ·logSoftmaxColumns(SB), NOSPLIT, $0-64
+	MOVQ   x+0(FP), AX
 	MOVQ   n+40(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+48(FP), BX
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+48(FP), BX
 	SHLQ   $0x02, BX
 	IMUL3Q $0x00000020, CX, SI
-	MOVQ   out+0(FP), R8
-	MOVQ   outApart+56(FP), R9
-	SHLQ   $0x02, R9
-	MOVQ   checks+24(FP), R11
-	MOVQ   cols+64(FP), R12
+	MOVQ   out+8(FP), R8
+	MOVQ   checks+24(FP), R9
+	MOVQ   cols+56(FP), R10
 
 vector:
-	CMPQ         R12, $0x08
-	JLT          some
 	VBROADCASTSS cff800000<>+0(SB), Y0
 	VBROADCASTSS cff7fffff<>+0(SB), Y0
 	VMOVAPS      Y0, Y0
 	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
+	XORQ         DI, DI
 
 greatest:
-	VMOVUPS (DI), Y2
-	VMOVUPS Y2, (DX)(CX*1)
+	VMOVUPS (AX)(CX*1), Y2
 	VMAXPS  Y0, Y2, Y0
-	ADDQ    BX, DI
-	ADDQ    R9, R10
 	ADDQ    $0x20, CX
 	CMPQ    CX, SI
 	JLT     greatest
@@ -13154,12 +13018,13 @@ greatest:
 	VXORPS  Y3, Y3, Y3
 	VXORPS  Y4, Y4, Y4
 	XORQ    CX, CX
-	MOVQ    AX, DI
-	MOVQ    R8, R10
+	XORQ    DI, DI
 
 exp:
-	VMOVUPS      (DX)(CX*1), Y5
-	PREFETCHT0   32(DI)
+	VMOVUPS      (AX)(CX*1), Y5
+	PREFETCHT1   (DX)(DI*1)
+	PREFETCHT1   (R8)(DI*1)
+	ADDQ         BX, DI
 	VSUBPS       Y0, Y5, Y5
 	VBROADCASTSS cc2d00000<>+0(SB), Y7
 	VMAXPS       Y5, Y7, Y5
@@ -13207,8 +13072,6 @@ exp:
 
 sum:
 	VADDPS       Y5, Y4, Y4
-	ADDQ         BX, DI
-	ADDQ         R9, R10
 	ADDQ         $0x20, CX
 	CMPQ         CX, SI
 	JLT          exp
@@ -13347,266 +13210,24 @@ sum:
 	VCVTPD2PSY   Y5, X4
 	VINSERTF128  $0x01, X4, Y1, Y4
 	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
+	XORQ         DI, DI
 
 finish:
-	VMOVUPS (DX)(CX*1), Y5
+	VMOVUPS (AX)(CX*1), Y5
 	VSUBPS  Y0, Y5, Y5
 	VSUBPS  Y4, Y5, Y5
-	VMOVUPS Y5, (R10)
-	ADDQ    BX, DI
-	ADDQ    R9, R10
+	VMOVUPS Y5, (AX)(CX*1)
 	ADDQ    $0x20, CX
 	CMPQ    CX, SI
 	JLT     finish
-	VMOVUPD Y2, (R11)
-	VMOVUPD Y3, 32(R11)
+	VMOVUPD Y2, (R9)
+	VMOVUPD Y3, 32(R9)
 	ADDQ    $0x20, R8
-	ADDQ    $0x00000040, R11
-	ADDQ    $0x20, AX
-	SUBQ    $0x08, R12
-	JMP     vector
-
-some:
-	TESTQ        R12, R12
-	JZ           stop
-	MOVQ         $0x00000008, CX
-	SUBQ         R12, CX
-	LEAQ         masks<>+0(SB), DI
-	VMOVUPS      (DI)(CX*4), Y0
-	VBROADCASTSS cff800000<>+0(SB), Y2
-	VBROADCASTSS cff7fffff<>+0(SB), Y2
-	VMOVAPS      Y2, Y2
-	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
-
-somegreatest:
-	VMASKMOVPS (DI), Y0, Y3
-	VMOVUPS    Y3, (DX)(CX*1)
-	VMAXPS     Y2, Y3, Y2
-	ADDQ       BX, DI
-	ADDQ       R9, R10
-	ADDQ       $0x20, CX
-	CMPQ       CX, SI
-	JLT        somegreatest
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	XORQ       CX, CX
-	MOVQ       AX, DI
-	MOVQ       R8, R10
-
-someexp:
-	VMOVUPS      (DX)(CX*1), Y6
-	PREFETCHT0   32(DI)
-	VSUBPS       Y2, Y6, Y6
-	VBROADCASTSS cc2d00000<>+0(SB), Y8
-	VMAXPS       Y6, Y8, Y6
-	VBROADCASTSS c3fb8aa3b<>+0(SB), Y8
-	VMULPS       Y8, Y6, Y7
-	VROUNDPS     $0x00, Y7, Y7
-	VBROADCASTSS c3f318000<>+0(SB), Y8
-	VFNMADD231PS Y8, Y7, Y6
-	VBROADCASTSS cb95e8083<>+0(SB), Y8
-	VFNMADD231PS Y8, Y7, Y6
-	VBROADCASTSS c3ab6889e<>+0(SB), Y8
-	VBROADCASTSS c3c0905d1<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3d2aaa8d<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3e2aaa6e<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f000000<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f800000<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f800000<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f800000<>+0(SB), Y9
-	VCVTPS2DQ    Y7, Y7
-	VPSRAD       $0x01, Y7, Y6
-	VPSUBD       Y6, Y7, Y7
-	VPSLLD       $0x17, Y6, Y6
-	VPADDD       Y9, Y6, Y6
-	VMULPS       Y6, Y8, Y8
-	VPSLLD       $0x17, Y7, Y7
-	VPADDD       Y9, Y7, Y7
-	VMULPS       Y7, Y8, Y8
-	VMOVAPS      Y8, Y6
-	TESTQ        $0x000000ff, CX
-	JNZ          somesum
-	TESTQ        CX, CX
-	JZ           somesum
-	VEXTRACTF128 $0x01, Y5, X1
-	VCVTPS2PD    X5, Y5
-	VADDPD       Y5, Y3, Y3
-	VCVTPS2PD    X1, Y5
-	VADDPD       Y5, Y4, Y4
-	VXORPS       Y5, Y5, Y5
-
-somesum:
-	VADDPS       Y6, Y5, Y5
-	ADDQ         BX, DI
-	ADDQ         R9, R10
-	ADDQ         $0x20, CX
-	CMPQ         CX, SI
-	JLT          someexp
-	VEXTRACTF128 $0x01, Y5, X1
-	VCVTPS2PD    X5, Y5
-	VADDPD       Y5, Y3, Y3
-	VCVTPS2PD    X1, Y5
-	VADDPD       Y5, Y4, Y4
-	VMOVAPD      Y3, Y5
-	VBROADCASTSD d0010000000000000<>+0(SB), Y6
-	VCMPPD       $0x11, Y6, Y5, Y8
-	VBROADCASTSD d4350000000000000<>+0(SB), Y6
-	VMULPD       Y6, Y5, Y6
-	VBLENDVPD    Y8, Y6, Y5, Y6
-	VBROADCASTSD d00095f619980c433<>+0(SB), Y7
-	VPADDQ       Y7, Y6, Y7
-	VPSRLQ       $0x34, Y7, Y7
-	VPSLLQ       $0x34, Y7, Y9
-	VPSUBQ       Y9, Y6, Y6
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y9
-	VPADDQ       Y9, Y6, Y6
-	VBROADCASTSD d4330000000000000<>+0(SB), Y9
-	VPADDQ       Y9, Y7, Y7
-	VBROADCASTSD d43300000000003ff<>+0(SB), Y9
-	VBROADCASTSD d4330000000000435<>+0(SB), Y10
-	VBLENDVPD    Y8, Y10, Y9, Y9
-	VSUBPD       Y9, Y7, Y7
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y8
-	VSUBPD       Y8, Y6, Y6
-	VBROADCASTSD d4000000000000000<>+0(SB), Y8
-	VADDPD       Y8, Y6, Y8
-	VDIVPD       Y8, Y6, Y8
-	VMULPD       Y8, Y8, Y9
-	VBROADCASTSD d3fc0c4d8297b1431<>+0(SB), Y11
-	VBROADCASTSD d3fc0fb77bcdefa76<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fc3b1c79943fca2<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fc745cf7c1d5daf<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fcc71c7204621fe<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fd249249247513d<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fd9999999999a43<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fe5555555555555<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fe0000000000000<>+0(SB), Y10
-	VMULPD       Y10, Y6, Y10
-	VMULPD       Y6, Y10, Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VMULPD       Y8, Y11, Y11
-	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Y8
-	VFMADD231PD  Y8, Y7, Y11
-	VSUBPD       Y11, Y10, Y10
-	VSUBPD       Y10, Y6, Y6
-	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Y8
-	VFMADD231PD  Y8, Y7, Y6
-	VBROADCASTSD d7ff0000000000000<>+0(SB), Y7
-	VCMPPD       $0x15, Y7, Y5, Y7
-	VBLENDVPD    Y7, Y5, Y6, Y6
-	VXORPS       Y7, Y7, Y7
-	VCMPPD       $0x00, Y7, Y5, Y7
-	VBROADCASTSD dfff0000000000000<>+0(SB), Y8
-	VBLENDVPD    Y7, Y8, Y6, Y6
-	VXORPS       Y7, Y7, Y7
-	VCMPPD       $0x11, Y7, Y5, Y5
-	VBROADCASTSD d7ff8000000000001<>+0(SB), Y7
-	VBLENDVPD    Y5, Y7, Y6, Y6
-	VMOVAPD      Y6, Y5
-	VMOVAPD      Y4, Y6
-	VBROADCASTSD d0010000000000000<>+0(SB), Y7
-	VCMPPD       $0x11, Y7, Y6, Y9
-	VBROADCASTSD d4350000000000000<>+0(SB), Y7
-	VMULPD       Y7, Y6, Y7
-	VBLENDVPD    Y9, Y7, Y6, Y7
-	VBROADCASTSD d00095f619980c433<>+0(SB), Y8
-	VPADDQ       Y8, Y7, Y8
-	VPSRLQ       $0x34, Y8, Y8
-	VPSLLQ       $0x34, Y8, Y10
-	VPSUBQ       Y10, Y7, Y7
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y10
-	VPADDQ       Y10, Y7, Y7
-	VBROADCASTSD d4330000000000000<>+0(SB), Y10
-	VPADDQ       Y10, Y8, Y8
-	VBROADCASTSD d43300000000003ff<>+0(SB), Y10
-	VBROADCASTSD d4330000000000435<>+0(SB), Y11
-	VBLENDVPD    Y9, Y11, Y10, Y10
-	VSUBPD       Y10, Y8, Y8
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y9
-	VSUBPD       Y9, Y7, Y7
-	VBROADCASTSD d4000000000000000<>+0(SB), Y9
-	VADDPD       Y9, Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VBROADCASTSD d3fc0c4d8297b1431<>+0(SB), Y12
-	VBROADCASTSD d3fc0fb77bcdefa76<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fc3b1c79943fca2<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fc745cf7c1d5daf<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fcc71c7204621fe<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fd249249247513d<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fd9999999999a43<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fe5555555555555<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fe0000000000000<>+0(SB), Y11
-	VMULPD       Y11, Y7, Y11
-	VMULPD       Y7, Y11, Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VMULPD       Y9, Y12, Y12
-	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Y9
-	VFMADD231PD  Y9, Y8, Y12
-	VSUBPD       Y12, Y11, Y11
-	VSUBPD       Y11, Y7, Y7
-	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Y9
-	VFMADD231PD  Y9, Y8, Y7
-	VBROADCASTSD d7ff0000000000000<>+0(SB), Y8
-	VCMPPD       $0x15, Y8, Y6, Y8
-	VBLENDVPD    Y8, Y6, Y7, Y7
-	VXORPS       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y6, Y8
-	VBROADCASTSD dfff0000000000000<>+0(SB), Y9
-	VBLENDVPD    Y8, Y9, Y7, Y7
-	VXORPS       Y8, Y8, Y8
-	VCMPPD       $0x11, Y8, Y6, Y6
-	VBROADCASTSD d7ff8000000000001<>+0(SB), Y8
-	VBLENDVPD    Y6, Y8, Y7, Y7
-	VMOVAPD      Y7, Y6
-	VCVTPD2PSY   Y5, X1
-	VCVTPD2PSY   Y6, X5
-	VINSERTF128  $0x01, X5, Y1, Y1
-	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
-
-somefinish:
-	VMOVUPS    (DX)(CX*1), Y5
-	VSUBPS     Y2, Y5, Y5
-	VSUBPS     Y1, Y5, Y5
-	VMASKMOVPS Y5, Y0, (R10)
-	ADDQ       BX, DI
-	ADDQ       R9, R10
-	ADDQ       $0x20, CX
-	CMPQ       CX, SI
-	JLT        somefinish
-	VMOVUPD    Y3, (R11)
-	VMOVUPD    Y4, 32(R11)
-	ADDQ       $0x20, R8
-	ADDQ       $0x00000040, R11
-
-stop:
+	ADDQ    $0x00000040, R9
+	ADDQ    SI, AX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, R10
+	JNZ     vector
 	VZEROUPPER
 	RET
 
@@ -13848,33 +13469,29 @@ stop:
 	VZEROUPPER
 	RET
 
-// func logSumExpColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
+// func logSumExpColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·logSumExpColumns(SB), NOSPLIT, $0-72
-	MOVQ   x+8(FP), AX
+TEXT ·logSumExpColumns(SB), NOSPLIT, $0-64
+	MOVQ   x+0(FP), AX
 	MOVQ   n+40(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+48(FP), BX
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+48(FP), BX
 	SHLQ   $0x02, BX
 	IMUL3Q $0x00000020, CX, SI
-	MOVQ   out+0(FP), R8
+	MOVQ   out+8(FP), R8
 	MOVQ   checks+24(FP), R9
-	MOVQ   cols+64(FP), R10
+	MOVQ   cols+56(FP), R10
 
 vector:
-	CMPQ         R10, $0x08
-	JLT          some
 	VBROADCASTSS cff800000<>+0(SB), Y0
 	VBROADCASTSS cff7fffff<>+0(SB), Y0
 	VMOVAPS      Y0, Y0
 	XORQ         CX, CX
-	MOVQ         AX, DI
+	XORQ         DI, DI
 
 greatest:
-	VMOVUPS (DI), Y2
-	VMOVUPS Y2, (DX)(CX*1)
+	VMOVUPS (AX)(CX*1), Y2
 	VMAXPS  Y0, Y2, Y0
-	ADDQ    BX, DI
 	ADDQ    $0x20, CX
 	CMPQ    CX, SI
 	JLT     greatest
@@ -13882,11 +13499,12 @@ greatest:
 	VXORPS  Y3, Y3, Y3
 	VXORPS  Y4, Y4, Y4
 	XORQ    CX, CX
-	MOVQ    AX, DI
+	XORQ    DI, DI
 
 exp:
-	VMOVUPS      (DX)(CX*1), Y5
-	PREFETCHT0   32(DI)
+	VMOVUPS      (AX)(CX*1), Y5
+	PREFETCHT1   (DX)(DI*1)
+	ADDQ         BX, DI
 	VSUBPS       Y0, Y5, Y5
 	VBROADCASTSS cc2d00000<>+0(SB), Y7
 	VMAXPS       Y5, Y7, Y5
@@ -13934,7 +13552,6 @@ exp:
 
 sum:
 	VADDPS       Y5, Y4, Y4
-	ADDQ         BX, DI
 	ADDQ         $0x20, CX
 	CMPQ         CX, SI
 	JLT          exp
@@ -14082,237 +13699,10 @@ sum:
 	VMOVUPD      Y3, 32(R9)
 	ADDQ         $0x20, R8
 	ADDQ         $0x00000040, R9
-	ADDQ         $0x20, AX
+	ADDQ         SI, AX
+	ADDQ         $0x20, DX
 	SUBQ         $0x08, R10
-	JMP          vector
-
-some:
-	TESTQ        R10, R10
-	JZ           stop
-	MOVQ         $0x00000008, CX
-	SUBQ         R10, CX
-	LEAQ         masks<>+0(SB), DI
-	VMOVUPS      (DI)(CX*4), Y0
-	VBROADCASTSS cff800000<>+0(SB), Y2
-	VBROADCASTSS cff7fffff<>+0(SB), Y2
-	VMOVAPS      Y2, Y2
-	XORQ         CX, CX
-	MOVQ         AX, DI
-
-somegreatest:
-	VMASKMOVPS (DI), Y0, Y3
-	VMOVUPS    Y3, (DX)(CX*1)
-	VMAXPS     Y2, Y3, Y2
-	ADDQ       BX, DI
-	ADDQ       $0x20, CX
-	CMPQ       CX, SI
-	JLT        somegreatest
-	VXORPS     Y3, Y3, Y3
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	XORQ       CX, CX
-	MOVQ       AX, DI
-
-someexp:
-	VMOVUPS      (DX)(CX*1), Y6
-	PREFETCHT0   32(DI)
-	VSUBPS       Y2, Y6, Y6
-	VBROADCASTSS cc2d00000<>+0(SB), Y8
-	VMAXPS       Y6, Y8, Y6
-	VBROADCASTSS c3fb8aa3b<>+0(SB), Y8
-	VMULPS       Y8, Y6, Y7
-	VROUNDPS     $0x00, Y7, Y7
-	VBROADCASTSS c3f318000<>+0(SB), Y8
-	VFNMADD231PS Y8, Y7, Y6
-	VBROADCASTSS cb95e8083<>+0(SB), Y8
-	VFNMADD231PS Y8, Y7, Y6
-	VBROADCASTSS c3ab6889e<>+0(SB), Y8
-	VBROADCASTSS c3c0905d1<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3d2aaa8d<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3e2aaa6e<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f000000<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f800000<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f800000<>+0(SB), Y9
-	VFMADD213PS  Y9, Y6, Y8
-	VBROADCASTSS c3f800000<>+0(SB), Y9
-	VCVTPS2DQ    Y7, Y7
-	VPSRAD       $0x01, Y7, Y6
-	VPSUBD       Y6, Y7, Y7
-	VPSLLD       $0x17, Y6, Y6
-	VPADDD       Y9, Y6, Y6
-	VMULPS       Y6, Y8, Y8
-	VPSLLD       $0x17, Y7, Y7
-	VPADDD       Y9, Y7, Y7
-	VMULPS       Y7, Y8, Y8
-	VMOVAPS      Y8, Y6
-	TESTQ        $0x000000ff, CX
-	JNZ          somesum
-	TESTQ        CX, CX
-	JZ           somesum
-	VEXTRACTF128 $0x01, Y5, X1
-	VCVTPS2PD    X5, Y5
-	VADDPD       Y5, Y3, Y3
-	VCVTPS2PD    X1, Y5
-	VADDPD       Y5, Y4, Y4
-	VXORPS       Y5, Y5, Y5
-
-somesum:
-	VADDPS       Y6, Y5, Y5
-	ADDQ         BX, DI
-	ADDQ         $0x20, CX
-	CMPQ         CX, SI
-	JLT          someexp
-	VEXTRACTF128 $0x01, Y5, X1
-	VCVTPS2PD    X5, Y5
-	VADDPD       Y5, Y3, Y3
-	VCVTPS2PD    X1, Y5
-	VADDPD       Y5, Y4, Y4
-	VMOVAPD      Y3, Y5
-	VBROADCASTSD d0010000000000000<>+0(SB), Y6
-	VCMPPD       $0x11, Y6, Y5, Y8
-	VBROADCASTSD d4350000000000000<>+0(SB), Y6
-	VMULPD       Y6, Y5, Y6
-	VBLENDVPD    Y8, Y6, Y5, Y6
-	VBROADCASTSD d00095f619980c433<>+0(SB), Y7
-	VPADDQ       Y7, Y6, Y7
-	VPSRLQ       $0x34, Y7, Y7
-	VPSLLQ       $0x34, Y7, Y9
-	VPSUBQ       Y9, Y6, Y6
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y9
-	VPADDQ       Y9, Y6, Y6
-	VBROADCASTSD d4330000000000000<>+0(SB), Y9
-	VPADDQ       Y9, Y7, Y7
-	VBROADCASTSD d43300000000003ff<>+0(SB), Y9
-	VBROADCASTSD d4330000000000435<>+0(SB), Y10
-	VBLENDVPD    Y8, Y10, Y9, Y9
-	VSUBPD       Y9, Y7, Y7
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y8
-	VSUBPD       Y8, Y6, Y6
-	VBROADCASTSD d4000000000000000<>+0(SB), Y8
-	VADDPD       Y8, Y6, Y8
-	VDIVPD       Y8, Y6, Y8
-	VMULPD       Y8, Y8, Y9
-	VBROADCASTSD d3fc0c4d8297b1431<>+0(SB), Y11
-	VBROADCASTSD d3fc0fb77bcdefa76<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fc3b1c79943fca2<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fc745cf7c1d5daf<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fcc71c7204621fe<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fd249249247513d<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fd9999999999a43<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fe5555555555555<>+0(SB), Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VBROADCASTSD d3fe0000000000000<>+0(SB), Y10
-	VMULPD       Y10, Y6, Y10
-	VMULPD       Y6, Y10, Y10
-	VFMADD213PD  Y10, Y9, Y11
-	VMULPD       Y8, Y11, Y11
-	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Y8
-	VFMADD231PD  Y8, Y7, Y11
-	VSUBPD       Y11, Y10, Y10
-	VSUBPD       Y10, Y6, Y6
-	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Y8
-	VFMADD231PD  Y8, Y7, Y6
-	VBROADCASTSD d7ff0000000000000<>+0(SB), Y7
-	VCMPPD       $0x15, Y7, Y5, Y7
-	VBLENDVPD    Y7, Y5, Y6, Y6
-	VXORPS       Y7, Y7, Y7
-	VCMPPD       $0x00, Y7, Y5, Y7
-	VBROADCASTSD dfff0000000000000<>+0(SB), Y8
-	VBLENDVPD    Y7, Y8, Y6, Y6
-	VXORPS       Y7, Y7, Y7
-	VCMPPD       $0x11, Y7, Y5, Y5
-	VBROADCASTSD d7ff8000000000001<>+0(SB), Y7
-	VBLENDVPD    Y5, Y7, Y6, Y6
-	VMOVAPD      Y6, Y5
-	VMOVAPD      Y4, Y6
-	VBROADCASTSD d0010000000000000<>+0(SB), Y7
-	VCMPPD       $0x11, Y7, Y6, Y9
-	VBROADCASTSD d4350000000000000<>+0(SB), Y7
-	VMULPD       Y7, Y6, Y7
-	VBLENDVPD    Y9, Y7, Y6, Y7
-	VBROADCASTSD d00095f619980c433<>+0(SB), Y8
-	VPADDQ       Y8, Y7, Y8
-	VPSRLQ       $0x34, Y8, Y8
-	VPSLLQ       $0x34, Y8, Y10
-	VPSUBQ       Y10, Y7, Y7
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y10
-	VPADDQ       Y10, Y7, Y7
-	VBROADCASTSD d4330000000000000<>+0(SB), Y10
-	VPADDQ       Y10, Y8, Y8
-	VBROADCASTSD d43300000000003ff<>+0(SB), Y10
-	VBROADCASTSD d4330000000000435<>+0(SB), Y11
-	VBLENDVPD    Y9, Y11, Y10, Y10
-	VSUBPD       Y10, Y8, Y8
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y9
-	VSUBPD       Y9, Y7, Y7
-	VBROADCASTSD d4000000000000000<>+0(SB), Y9
-	VADDPD       Y9, Y7, Y9
-	VDIVPD       Y9, Y7, Y9
-	VMULPD       Y9, Y9, Y10
-	VBROADCASTSD d3fc0c4d8297b1431<>+0(SB), Y12
-	VBROADCASTSD d3fc0fb77bcdefa76<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fc3b1c79943fca2<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fc745cf7c1d5daf<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fcc71c7204621fe<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fd249249247513d<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fd9999999999a43<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fe5555555555555<>+0(SB), Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VBROADCASTSD d3fe0000000000000<>+0(SB), Y11
-	VMULPD       Y11, Y7, Y11
-	VMULPD       Y7, Y11, Y11
-	VFMADD213PD  Y11, Y10, Y12
-	VMULPD       Y9, Y12, Y12
-	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Y9
-	VFMADD231PD  Y9, Y8, Y12
-	VSUBPD       Y12, Y11, Y11
-	VSUBPD       Y11, Y7, Y7
-	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Y9
-	VFMADD231PD  Y9, Y8, Y7
-	VBROADCASTSD d7ff0000000000000<>+0(SB), Y8
-	VCMPPD       $0x15, Y8, Y6, Y8
-	VBLENDVPD    Y8, Y6, Y7, Y7
-	VXORPS       Y8, Y8, Y8
-	VCMPPD       $0x00, Y8, Y6, Y8
-	VBROADCASTSD dfff0000000000000<>+0(SB), Y9
-	VBLENDVPD    Y8, Y9, Y7, Y7
-	VXORPS       Y8, Y8, Y8
-	VCMPPD       $0x11, Y8, Y6, Y6
-	VBROADCASTSD d7ff8000000000001<>+0(SB), Y8
-	VBLENDVPD    Y6, Y8, Y7, Y7
-	VMOVAPD      Y7, Y6
-	VEXTRACTF128 $0x01, Y2, X1
-	VCVTPS2PD    X2, Y2
-	VCVTPS2PD    X1, Y7
-	VADDPD       Y5, Y2, Y2
-	VADDPD       Y6, Y7, Y5
-	VCVTPD2PSY   Y2, X1
-	VCVTPD2PSY   Y5, X2
-	VINSERTF128  $0x01, X2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (R8)
-	VMOVUPD      Y3, (R9)
-	VMOVUPD      Y4, 32(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x00000040, R9
-
-stop:
+	JNZ          vector
 	VZEROUPPER
 	RET
 
@@ -14410,22 +13800,20 @@ stop:
 	VZEROUPPER
 	RET
 
-// func varianceColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·varianceColumns(SB), NOSPLIT, $0-72
-	MOVQ   x+8(FP), AX
+// func varianceColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·varianceColumns(SB), NOSPLIT, $0-64
+	MOVQ   x+0(FP), AX
 	MOVQ   n+40(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+48(FP), SI
-	SHLQ   $0x02, SI
+	MOVQ   ahead+16(FP), SI
+	MOVQ   far+48(FP), DI
+	SHLQ   $0x02, DI
 	IMUL3Q $0x00000020, CX, BX
-	MOVQ   out+0(FP), R8
-	MOVQ   checks+24(FP), R9
-	MOVQ   cols+64(FP), R10
+	MOVQ   out+8(FP), R9
+	MOVQ   checks+24(FP), R10
+	MOVQ   cols+56(FP), R11
 
 vector:
-	CMPQ         R10, $0x08
-	JLT          some
 	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y3, Y3, Y3
@@ -14436,10 +13824,12 @@ vector:
 	VCVTPS2PD    X0, Y0
 	VCVTPS2PD    X6, Y6
 	XORQ         DX, DX
-	MOVQ         AX, DI
+	XORQ         R8, R8
 
 moments:
-	VMOVUPS      (DI), Y7
+	PREFETCHT1   (SI)(R8*1)
+	ADDQ         DI, R8
+	VMOVUPS      (AX)(DX*1), Y7
 	VEXTRACTF128 $0x01, Y7, X8
 	VCVTPS2PD    X7, Y7
 	VSUBPD       Y0, Y7, Y7
@@ -14449,7 +13839,6 @@ moments:
 	VSUBPD       Y6, Y7, Y7
 	VFMADD231PD  Y1, Y7, Y3
 	VFMADD231PD  Y7, Y7, Y5
-	ADDQ         SI, DI
 	ADDQ         $0x20, DX
 	CMPQ         DX, BX
 	JLT          moments
@@ -14473,76 +13862,15 @@ moments:
 	VCVTPD2PSY   Y2, X8
 	VCVTPD2PSY   Y0, X1
 	VINSERTF128  $0x01, X1, Y8, Y1
-	VMOVUPS      Y1, (R8)
-	VMOVUPD      Y2, (R9)
-	VMOVUPD      Y0, 32(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x00000040, R9
-	ADDQ         $0x20, AX
-	SUBQ         $0x08, R10
-	JMP          vector
-
-some:
-	TESTQ        R10, R10
-	JZ           stop
-	MOVQ         $0x00000008, DX
-	SUBQ         R10, DX
-	LEAQ         masks<>+0(SB), DI
-	VMOVUPS      (DI)(DX*4), Y0
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y2
-	VXORPS       Y3, Y3, Y3
-	VXORPS       Y4, Y4, Y4
-	VXORPS       Y5, Y5, Y5
-	VXORPS       Y6, Y6, Y6
-	VMASKMOVPS   (AX), Y0, Y1
-	VEXTRACTF128 $0x01, Y1, X7
-	VCVTPS2PD    X1, Y1
-	VCVTPS2PD    X7, Y7
-	XORQ         DX, DX
-	MOVQ         AX, DI
-
-somemoments:
-	VMASKMOVPS   (DI), Y0, Y9
-	VEXTRACTF128 $0x01, Y9, X8
-	VCVTPS2PD    X9, Y9
-	VSUBPD       Y1, Y9, Y9
-	VFMADD231PD  Y2, Y9, Y3
-	VFMADD231PD  Y9, Y9, Y5
-	VCVTPS2PD    X8, Y9
-	VSUBPD       Y7, Y9, Y9
-	VFMADD231PD  Y2, Y9, Y4
-	VFMADD231PD  Y9, Y9, Y6
-	ADDQ         SI, DI
-	ADDQ         $0x20, DX
-	CMPQ         DX, BX
-	JLT          somemoments
-	VXORPD       X1, X1, X1
-	VCVTSI2SDQ   CX, X1, X1
-	VBROADCASTSD X1, Y1
-	VXORPS       Y2, Y2, Y2
-	VBROADCASTSD eps+32(FP), Y7
-	VSUBPD       Y7, Y1, Y9
-	VSUBPD       Y7, Y1, Y7
-	VMAXPD       Y2, Y9, Y9
-	VMAXPD       Y2, Y7, Y2
-	VMULPD       Y3, Y3, Y3
-	VMULPD       Y4, Y4, Y4
-	VDIVPD       Y1, Y3, Y3
-	VDIVPD       Y1, Y4, Y1
-	VSUBPD       Y3, Y5, Y3
-	VSUBPD       Y1, Y6, Y1
-	VDIVPD       Y9, Y3, Y3
-	VDIVPD       Y2, Y1, Y1
-	VCVTPD2PSY   Y3, X8
-	VCVTPD2PSY   Y1, X2
-	VINSERTF128  $0x01, X2, Y8, Y2
-	VMASKMOVPS   Y2, Y0, (R8)
-	VMOVUPD      Y3, (R9)
-	VMOVUPD      Y1, 32(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x00000040, R9
-
-stop:
+	VMOVUPS      Y1, (R9)
+	VMOVUPD      Y2, (R10)
+	VMOVUPD      Y0, 32(R10)
+	ADDQ         $0x20, R9
+	ADDQ         $0x00000040, R10
+	ADDQ         BX, AX
+	ADDQ         $0x20, SI
+	SUBQ         $0x08, R11
+	JNZ          vector
 	VZEROUPPER
 	RET
 
@@ -14634,40 +13962,35 @@ stop:
 	VZEROUPPER
 	RET
 
-// func l2NormalizeColumns(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
-// Requires: AVX, FMA3
-TEXT ·l2NormalizeColumns(SB), NOSPLIT, $0-72
-	MOVQ   x+8(FP), AX
+// func l2NormalizeColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·l2NormalizeColumns(SB), NOSPLIT, $0-64
+	MOVQ   x+0(FP), AX
 	MOVQ   n+40(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+48(FP), BX
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+48(FP), BX
 	SHLQ   $0x02, BX
 	IMUL3Q $0x00000020, CX, SI
-	MOVQ   out+0(FP), R8
-	MOVQ   outApart+56(FP), R9
-	SHLQ   $0x02, R9
-	MOVQ   checks+24(FP), R11
-	MOVQ   cols+64(FP), R12
+	MOVQ   out+8(FP), R8
+	MOVQ   checks+24(FP), R9
+	MOVQ   cols+56(FP), R10
 
 vector:
-	CMPQ   R12, $0x08
-	JLT    some
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	XORQ   CX, CX
-	MOVQ   AX, DI
-	MOVQ   R8, R10
+	XORQ   DI, DI
 
 squares:
-	VMOVUPS      (DI), Y2
-	VMOVUPS      Y2, (DX)(CX*1)
+	PREFETCHT1   (DX)(DI*1)
+	PREFETCHT1   (R8)(DI*1)
+	ADDQ         BX, DI
+	VMOVUPS      (AX)(CX*1), Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VCVTPS2PD    X2, Y2
 	VCVTPS2PD    X3, Y3
 	VFMADD231PD  Y2, Y2, Y0
 	VFMADD231PD  Y3, Y3, Y1
-	ADDQ         BX, DI
-	ADDQ         R9, R10
 	ADDQ         $0x20, CX
 	CMPQ         CX, SI
 	JLT          squares
@@ -14680,83 +14003,25 @@ squares:
 	VCVTPD2PSY   Y2, X5
 	VINSERTF128  $0x01, X5, Y4, Y5
 	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
+	XORQ         DI, DI
 
 finish:
-	VMOVUPS (DX)(CX*1), Y6
+	VMOVUPS (AX)(CX*1), Y6
 	VDIVPS  Y5, Y6, Y6
-	VMOVUPS Y6, (R10)
-	ADDQ    BX, DI
-	ADDQ    R9, R10
+	VMOVUPS Y6, (AX)(CX*1)
 	ADDQ    $0x20, CX
 	CMPQ    CX, SI
 	JLT     finish
 	VADDPD  Y0, Y3, Y0
 	VADDPD  Y1, Y2, Y1
-	VMOVUPD Y0, (R11)
-	VMOVUPD Y1, 32(R11)
+	VMOVUPD Y0, (R9)
+	VMOVUPD Y1, 32(R9)
 	ADDQ    $0x20, R8
-	ADDQ    $0x00000040, R11
-	ADDQ    $0x20, AX
-	SUBQ    $0x08, R12
-	JMP     vector
-
-some:
-	TESTQ   R12, R12
-	JZ      stop
-	MOVQ    $0x00000008, CX
-	SUBQ    R12, CX
-	LEAQ    masks<>+0(SB), DI
-	VMOVUPS (DI)(CX*4), Y0
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	XORQ    CX, CX
-	MOVQ    AX, DI
-	MOVQ    R8, R10
-
-somesquares:
-	VMASKMOVPS   (DI), Y0, Y3
-	VMOVUPS      Y3, (DX)(CX*1)
-	VEXTRACTF128 $0x01, Y3, X4
-	VCVTPS2PD    X3, Y3
-	VCVTPS2PD    X4, Y5
-	VFMADD231PD  Y3, Y3, Y1
-	VFMADD231PD  Y5, Y5, Y2
-	ADDQ         BX, DI
-	ADDQ         R9, R10
-	ADDQ         $0x20, CX
-	CMPQ         CX, SI
-	JLT          somesquares
-	VBROADCASTSD eps+32(FP), Y3
-	VSQRTPD      Y1, Y5
-	VSQRTPD      Y2, Y6
-	VMAXPD       Y3, Y5, Y5
-	VMAXPD       Y3, Y6, Y3
-	VCVTPD2PSY   Y5, X4
-	VCVTPD2PSY   Y3, X6
-	VINSERTF128  $0x01, X6, Y4, Y4
-	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
-
-somefinish:
-	VMOVUPS    (DX)(CX*1), Y6
-	VDIVPS     Y4, Y6, Y6
-	VMASKMOVPS Y6, Y0, (R10)
-	ADDQ       BX, DI
-	ADDQ       R9, R10
-	ADDQ       $0x20, CX
-	CMPQ       CX, SI
-	JLT        somefinish
-	VADDPD     Y1, Y5, Y0
-	VADDPD     Y2, Y3, Y1
-	VMOVUPD    Y0, (R11)
-	VMOVUPD    Y1, 32(R11)
-	ADDQ       $0x20, R8
-	ADDQ       $0x00000040, R11
-
-stop:
+	ADDQ    $0x00000040, R9
+	ADDQ    SI, AX
+	ADDQ    $0x20, DX
+	SUBQ    $0x08, R10
+	JNZ     vector
 	VZEROUPPER
 	RET
 
@@ -15371,13 +14636,105 @@ stop:
 	VZEROUPPER
 	RET
 
-// func exponentialsOfColumns(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
+// func columnsIn(dst *float32, src *float32, n int, apart int, cols int)
+// Requires: AVX
+TEXT ·columnsIn(SB), NOSPLIT, $0-40
+	MOVQ    src+8(FP), AX
+	MOVQ    dst+0(FP), CX
+	MOVQ    n+16(FP), DX
+	MOVQ    apart+24(FP), BX
+	MOVQ    cols+32(FP), SI
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	ANDQ    $0x07, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	IMUL3Q  $0x00000020, DX, R8
+	MOVQ    $0x00000008, R9
+	SUBQ    DI, R9
+	LEAQ    masks<>+0(SB), R10
+	VMOVUPS (R10)(R9*4), Y0
+
+row:
+	XORQ R9, R9
+	MOVQ CX, R10
+
+vector:
+	CMPQ    R9, SI
+	JGE     rest
+	VMOVUPS (AX)(R9*1), Y1
+	VMOVUPS Y1, (R10)
+	ADDQ    $0x20, R9
+	ADDQ    R8, R10
+	JMP     vector
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(R9*1), Y0, Y1
+	VMOVUPS    Y1, (R10)
+
+done:
+	ADDQ BX, AX
+	ADDQ $0x20, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func columnsOut(dst *float32, src *float32, n int, apart int, cols int)
+// Requires: AVX
+TEXT ·columnsOut(SB), NOSPLIT, $0-40
+	MOVQ    src+8(FP), AX
+	MOVQ    dst+0(FP), CX
+	MOVQ    n+16(FP), DX
+	MOVQ    apart+24(FP), BX
+	MOVQ    cols+32(FP), SI
+	SHLQ    $0x02, BX
+	MOVQ    SI, DI
+	ANDQ    $0x07, DI
+	SUBQ    DI, SI
+	SHLQ    $0x02, SI
+	IMUL3Q  $0x00000020, DX, R8
+	MOVQ    $0x00000008, R9
+	SUBQ    DI, R9
+	LEAQ    masks<>+0(SB), R10
+	VMOVUPS (R10)(R9*4), Y0
+
+row:
+	XORQ R9, R9
+	MOVQ AX, R10
+
+vector:
+	CMPQ    R9, SI
+	JGE     rest
+	VMOVUPS (R10), Y1
+	VMOVUPS Y1, (CX)(R9*1)
+	ADDQ    $0x20, R9
+	ADDQ    R8, R10
+	JMP     vector
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMOVUPS    (R10), Y1
+	VMASKMOVPS Y1, Y0, (CX)(R9*1)
+
+done:
+	ADDQ BX, CX
+	ADDQ $0x20, AX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func exponentialsOfColumns(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·exponentialsOfColumns(SB), NOSPLIT, $0-56
 	MOVQ   x+8(FP), AX
 	MOVQ   n+24(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+32(FP), BX
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+32(FP), BX
 	SHLQ   $0x02, BX
 	IMUL3Q $0x00000020, CX, SI
 	MOVQ   results+0(FP), R8
@@ -15386,20 +14743,16 @@ TEXT ·exponentialsOfColumns(SB), NOSPLIT, $0-56
 	MOVQ   cols+48(FP), R10
 
 vector:
-	CMPQ         R10, $0x08
-	JLT          some
 	MOVQ         R8, R11
 	VBROADCASTSS cff800000<>+0(SB), Y0
 	VBROADCASTSS cff7fffff<>+0(SB), Y0
 	VMOVAPS      Y0, Y0
 	XORQ         CX, CX
-	MOVQ         AX, DI
+	XORQ         DI, DI
 
 greatest:
-	VMOVUPS (DI), Y1
-	VMOVUPS Y1, (DX)(CX*1)
+	VMOVUPS (AX)(CX*1), Y1
 	VMAXPS  Y0, Y1, Y0
-	ADDQ    BX, DI
 	ADDQ    $0x20, CX
 	CMPQ    CX, SI
 	JLT     greatest
@@ -15407,11 +14760,12 @@ greatest:
 	VXORPS  Y2, Y2, Y2
 	VXORPS  Y3, Y3, Y3
 	XORQ    CX, CX
-	MOVQ    AX, DI
+	XORQ    DI, DI
 
 exp:
-	VMOVUPS      (DX)(CX*1), Y4
-	PREFETCHT0   32(DI)
+	VMOVUPS      (AX)(CX*1), Y4
+	PREFETCHT1   (DX)(DI*1)
+	ADDQ         BX, DI
 	VSUBPS       Y0, Y4, Y4
 	VBROADCASTSS cc2d00000<>+0(SB), Y6
 	VMAXPS       Y4, Y6, Y4
@@ -15459,7 +14813,6 @@ exp:
 
 sum:
 	VADDPS       Y4, Y3, Y3
-	ADDQ         BX, DI
 	ADDQ         $0x20, CX
 	CMPQ         CX, SI
 	JLT          exp
@@ -15477,202 +14830,72 @@ sum:
 	VMOVUPD      Y1, (R11)
 	VMOVUPD      Y2, 32(R11)
 	ADDQ         $0x00000040, R8
-	ADDQ         $0x20, AX
+	ADDQ         SI, AX
+	ADDQ         $0x20, DX
 	SUBQ         $0x08, R10
-	JMP          vector
-
-some:
-	TESTQ        R10, R10
-	JZ           stop
-	MOVQ         $0x00000008, CX
-	SUBQ         R10, CX
-	LEAQ         masks<>+0(SB), DI
-	VMOVUPS      (DI)(CX*4), Y0
-	MOVQ         R8, R10
-	VBROADCASTSS cff800000<>+0(SB), Y1
-	VBROADCASTSS cff7fffff<>+0(SB), Y1
-	VMOVAPS      Y1, Y1
-	XORQ         CX, CX
-	MOVQ         AX, DI
-
-somegreatest:
-	VMASKMOVPS (DI), Y0, Y2
-	VMOVUPS    Y2, (DX)(CX*1)
-	VMAXPS     Y1, Y2, Y1
-	ADDQ       BX, DI
-	ADDQ       $0x20, CX
-	CMPQ       CX, SI
-	JLT        somegreatest
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	XORQ       CX, CX
-	MOVQ       AX, DI
-
-someexp:
-	VMOVUPS      (DX)(CX*1), Y4
-	PREFETCHT0   32(DI)
-	VSUBPS       Y1, Y4, Y4
-	VBROADCASTSS cc2d00000<>+0(SB), Y6
-	VMAXPS       Y4, Y6, Y4
-	VBROADCASTSS c3fb8aa3b<>+0(SB), Y6
-	VMULPS       Y6, Y4, Y5
-	VROUNDPS     $0x00, Y5, Y5
-	VBROADCASTSS c3f318000<>+0(SB), Y6
-	VFNMADD231PS Y6, Y5, Y4
-	VBROADCASTSS cb95e8083<>+0(SB), Y6
-	VFNMADD231PS Y6, Y5, Y4
-	VBROADCASTSS c3ab6889e<>+0(SB), Y6
-	VBROADCASTSS c3c0905d1<>+0(SB), Y7
-	VFMADD213PS  Y7, Y4, Y6
-	VBROADCASTSS c3d2aaa8d<>+0(SB), Y7
-	VFMADD213PS  Y7, Y4, Y6
-	VBROADCASTSS c3e2aaa6e<>+0(SB), Y7
-	VFMADD213PS  Y7, Y4, Y6
-	VBROADCASTSS c3f000000<>+0(SB), Y7
-	VFMADD213PS  Y7, Y4, Y6
-	VBROADCASTSS c3f800000<>+0(SB), Y7
-	VFMADD213PS  Y7, Y4, Y6
-	VBROADCASTSS c3f800000<>+0(SB), Y7
-	VFMADD213PS  Y7, Y4, Y6
-	VBROADCASTSS c3f800000<>+0(SB), Y7
-	VCVTPS2DQ    Y5, Y5
-	VPSRAD       $0x01, Y5, Y4
-	VPSUBD       Y4, Y5, Y5
-	VPSLLD       $0x17, Y4, Y4
-	VPADDD       Y7, Y4, Y4
-	VMULPS       Y4, Y6, Y6
-	VPSLLD       $0x17, Y5, Y5
-	VPADDD       Y7, Y5, Y5
-	VMULPS       Y5, Y6, Y6
-	VMOVAPS      Y6, Y4
-	TESTQ        $0x000000ff, CX
-	JNZ          somesum
-	TESTQ        CX, CX
-	JZ           somesum
-	VEXTRACTF128 $0x01, Y3, X5
-	VCVTPS2PD    X3, Y3
-	VADDPD       Y3, Y0, Y0
-	VCVTPS2PD    X5, Y3
-	VADDPD       Y3, Y2, Y2
-	VXORPS       Y3, Y3, Y3
-
-somesum:
-	VADDPS       Y4, Y3, Y3
-	ADDQ         BX, DI
-	ADDQ         $0x20, CX
-	CMPQ         CX, SI
-	JLT          someexp
-	VEXTRACTF128 $0x01, Y3, X4
-	VCVTPS2PD    X3, Y3
-	VADDPD       Y3, Y0, Y0
-	VCVTPS2PD    X4, Y3
-	VADDPD       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y1, X3
-	VCVTPS2PD    X1, Y1
-	VCVTPS2PD    X3, Y3
-	VMOVUPD      Y1, (R10)
-	VMOVUPD      Y3, 32(R10)
-	ADDQ         R9, R10
-	VMOVUPD      Y0, (R10)
-	VMOVUPD      Y2, 32(R10)
-	ADDQ         $0x00000040, R8
-
-stop:
+	JNZ          vector
 	VZEROUPPER
 	RET
 
-// func squaresOfColumns(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
-// Requires: AVX, FMA3
+// func squaresOfColumns(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
+// Requires: AVX, FMA3, MMX+
 TEXT ·squaresOfColumns(SB), NOSPLIT, $0-56
 	MOVQ   x+8(FP), AX
 	MOVQ   n+24(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+32(FP), DX
-	SHLQ   $0x02, DX
-	IMUL3Q $0x00000020, CX, BX
-	MOVQ   results+0(FP), DI
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+32(FP), BX
+	SHLQ   $0x02, BX
+	IMUL3Q $0x00000020, CX, SI
+	MOVQ   results+0(FP), R8
 	MOVQ   stride+40(FP), CX
 	SHLQ   $0x03, CX
-	MOVQ   cols+48(FP), R8
+	MOVQ   cols+48(FP), R9
 
 vector:
-	CMPQ   R8, $0x08
-	JLT    some
-	MOVQ   DI, R9
+	MOVQ   R8, R10
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	XORQ   CX, CX
-	MOVQ   AX, SI
+	XORQ   DI, DI
 
 squares:
-	VMOVUPS      (SI), Y2
+	PREFETCHT1   (DX)(DI*1)
+	ADDQ         BX, DI
+	VMOVUPS      (AX)(CX*1), Y2
 	VEXTRACTF128 $0x01, Y2, X3
 	VCVTPS2PD    X2, Y2
 	VCVTPS2PD    X3, Y3
 	VFMADD231PD  Y2, Y2, Y0
 	VFMADD231PD  Y3, Y3, Y1
-	ADDQ         DX, SI
 	ADDQ         $0x20, CX
-	CMPQ         CX, BX
+	CMPQ         CX, SI
 	JLT          squares
-	VMOVUPD      Y0, (R9)
-	VMOVUPD      Y1, 32(R9)
-	ADDQ         $0x00000040, DI
-	ADDQ         $0x20, AX
-	SUBQ         $0x08, R8
-	JMP          vector
-
-some:
-	TESTQ   R8, R8
-	JZ      stop
-	MOVQ    $0x00000008, CX
-	SUBQ    R8, CX
-	LEAQ    masks<>+0(SB), SI
-	VMOVUPS (SI)(CX*4), Y0
-	MOVQ    DI, R8
-	VXORPS  Y1, Y1, Y1
-	VXORPS  Y2, Y2, Y2
-	XORQ    CX, CX
-	MOVQ    AX, SI
-
-somesquares:
-	VMASKMOVPS   (SI), Y0, Y3
-	VEXTRACTF128 $0x01, Y3, X4
-	VCVTPS2PD    X3, Y3
-	VCVTPS2PD    X4, Y4
-	VFMADD231PD  Y3, Y3, Y1
-	VFMADD231PD  Y4, Y4, Y2
-	ADDQ         DX, SI
-	ADDQ         $0x20, CX
-	CMPQ         CX, BX
-	JLT          somesquares
-	VMOVUPD      Y1, (R8)
-	VMOVUPD      Y2, 32(R8)
-	ADDQ         $0x00000040, DI
-
-stop:
+	VMOVUPD      Y0, (R10)
+	VMOVUPD      Y1, 32(R10)
+	ADDQ         $0x00000040, R8
+	ADDQ         SI, AX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, R9
+	JNZ          vector
 	VZEROUPPER
 	RET
 
-// func momentsOfColumns(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
-// Requires: AVX, FMA3
+// func momentsOfColumns(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
+// Requires: AVX, FMA3, MMX+
 TEXT ·momentsOfColumns(SB), NOSPLIT, $0-56
 	MOVQ   x+8(FP), AX
 	MOVQ   n+24(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+32(FP), DX
-	SHLQ   $0x02, DX
-	IMUL3Q $0x00000020, CX, BX
-	MOVQ   results+0(FP), DI
-	MOVQ   stride+40(FP), R8
-	SHLQ   $0x03, R8
-	MOVQ   cols+48(FP), R9
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+32(FP), BX
+	SHLQ   $0x02, BX
+	IMUL3Q $0x00000020, CX, SI
+	MOVQ   results+0(FP), R8
+	MOVQ   stride+40(FP), R9
+	SHLQ   $0x03, R9
+	MOVQ   cols+48(FP), R10
 
 vector:
-	CMPQ         R9, $0x08
-	JLT          some
-	MOVQ         DI, R10
+	MOVQ         R8, R11
 	VBROADCASTSD d3ff0000000000000<>+0(SB), Y1
 	VXORPS       Y2, Y2, Y2
 	VXORPS       Y3, Y3, Y3
@@ -15683,10 +14906,12 @@ vector:
 	VCVTPS2PD    X0, Y0
 	VCVTPS2PD    X6, Y6
 	XORQ         CX, CX
-	MOVQ         AX, SI
+	XORQ         DI, DI
 
 moments:
-	VMOVUPS      (SI), Y7
+	PREFETCHT1   (DX)(DI*1)
+	ADDQ         BX, DI
+	VMOVUPS      (AX)(CX*1), Y7
 	VEXTRACTF128 $0x01, Y7, X8
 	VCVTPS2PD    X7, Y7
 	VSUBPD       Y0, Y7, Y7
@@ -15696,69 +14921,22 @@ moments:
 	VSUBPD       Y6, Y7, Y7
 	VFMADD231PD  Y1, Y7, Y3
 	VFMADD231PD  Y7, Y7, Y5
-	ADDQ         DX, SI
 	ADDQ         $0x20, CX
-	CMPQ         CX, BX
+	CMPQ         CX, SI
 	JLT          moments
-	VMOVUPD      Y0, (R10)
-	VMOVUPD      Y6, 32(R10)
-	ADDQ         R8, R10
-	VMOVUPD      Y2, (R10)
-	VMOVUPD      Y3, 32(R10)
-	ADDQ         R8, R10
-	VMOVUPD      Y4, (R10)
-	VMOVUPD      Y5, 32(R10)
-	ADDQ         $0x00000040, DI
-	ADDQ         $0x20, AX
-	SUBQ         $0x08, R9
-	JMP          vector
-
-some:
-	TESTQ        R9, R9
-	JZ           stop
-	MOVQ         $0x00000008, CX
-	SUBQ         R9, CX
-	LEAQ         masks<>+0(SB), SI
-	VMOVUPS      (SI)(CX*4), Y0
-	MOVQ         DI, R9
-	VBROADCASTSD d3ff0000000000000<>+0(SB), Y2
-	VXORPS       Y3, Y3, Y3
-	VXORPS       Y4, Y4, Y4
-	VXORPS       Y5, Y5, Y5
-	VXORPS       Y6, Y6, Y6
-	VMASKMOVPS   (AX), Y0, Y1
-	VEXTRACTF128 $0x01, Y1, X7
-	VCVTPS2PD    X1, Y1
-	VCVTPS2PD    X7, Y7
-	XORQ         CX, CX
-	MOVQ         AX, SI
-
-somemoments:
-	VMASKMOVPS   (SI), Y0, Y8
-	VEXTRACTF128 $0x01, Y8, X9
-	VCVTPS2PD    X8, Y8
-	VSUBPD       Y1, Y8, Y8
-	VFMADD231PD  Y2, Y8, Y3
-	VFMADD231PD  Y8, Y8, Y5
-	VCVTPS2PD    X9, Y8
-	VSUBPD       Y7, Y8, Y8
-	VFMADD231PD  Y2, Y8, Y4
-	VFMADD231PD  Y8, Y8, Y6
-	ADDQ         DX, SI
-	ADDQ         $0x20, CX
-	CMPQ         CX, BX
-	JLT          somemoments
-	VMOVUPD      Y1, (R9)
-	VMOVUPD      Y7, 32(R9)
-	ADDQ         R8, R9
-	VMOVUPD      Y3, (R9)
-	VMOVUPD      Y4, 32(R9)
-	ADDQ         R8, R9
-	VMOVUPD      Y5, (R9)
-	VMOVUPD      Y6, 32(R9)
-	ADDQ         $0x00000040, DI
-
-stop:
+	VMOVUPD      Y0, (R11)
+	VMOVUPD      Y6, 32(R11)
+	ADDQ         R9, R11
+	VMOVUPD      Y2, (R11)
+	VMOVUPD      Y3, 32(R11)
+	ADDQ         R9, R11
+	VMOVUPD      Y4, (R11)
+	VMOVUPD      Y5, 32(R11)
+	ADDQ         $0x00000040, R8
+	ADDQ         SI, AX
+	ADDQ         $0x20, DX
+	SUBQ         $0x08, R10
+	JNZ          vector
 	VZEROUPPER
 	RET
 
@@ -18611,19 +17789,17 @@ stop:
 	VZEROUPPER
 	RET
 
-// func softmaxColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·softmaxColumnsZ(SB), NOSPLIT, $0-72
-	MOVQ         x+8(FP), AX
+// func softmaxColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·softmaxColumnsZ(SB), NOSPLIT, $0-64
+	MOVQ         x+0(FP), AX
 	MOVQ         n+40(FP), CX
-	MOVQ         room+16(FP), DX
-	MOVQ         apart+48(FP), BX
+	MOVQ         ahead+16(FP), DX
+	MOVQ         far+48(FP), BX
 	SHLQ         $0x02, BX
 	IMUL3Q       $0x00000040, CX, SI
-	MOVQ         out+0(FP), R8
-	MOVQ         outApart+56(FP), R9
-	SHLQ         $0x02, R9
-	MOVQ         checks+24(FP), R11
+	MOVQ         out+8(FP), R8
+	MOVQ         checks+24(FP), R9
 	VBROADCASTSS c42b20000<>+0(SB), Z0
 	VBROADCASTSS cc2d00000<>+0(SB), Z0
 	VBROADCASTSS c3fb8aa3b<>+0(SB), Z2
@@ -18635,24 +17811,18 @@ TEXT ·softmaxColumnsZ(SB), NOSPLIT, $0-72
 	VBROADCASTSS c3e2aaa6e<>+0(SB), Z8
 	VBROADCASTSS c3f000000<>+0(SB), Z9
 	VBROADCASTSS c3f800000<>+0(SB), Z10
-	MOVQ         cols+64(FP), R12
+	MOVQ         cols+56(FP), R10
 
 vector:
-	CMPQ         R12, $0x10
-	JLT          some
 	VBROADCASTSS cff800000<>+0(SB), Z11
 	VBROADCASTSS cff7fffff<>+0(SB), Z11
 	VMOVAPS      Z11, Z11
 	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
+	XORQ         DI, DI
 
 greatest:
-	VMOVUPS (DI), Z12
-	VMOVUPS Z12, (DX)(CX*1)
+	VMOVUPS (AX)(CX*1), Z12
 	VMAXPS  Z11, Z12, Z11
-	ADDQ    BX, DI
-	ADDQ    R9, R10
 	ADDQ    $0x40, CX
 	CMPQ    CX, SI
 	JLT     greatest
@@ -18660,12 +17830,13 @@ greatest:
 	VXORPS  Z13, Z13, Z13
 	VXORPS  Z14, Z14, Z14
 	XORQ    CX, CX
-	MOVQ    AX, DI
-	MOVQ    R8, R10
+	XORQ    DI, DI
 
 exp:
-	VMOVUPS       (DX)(CX*1), Z15
-	PREFETCHT0    64(DI)
+	VMOVUPS       (AX)(CX*1), Z15
+	PREFETCHT1    (DX)(DI*1)
+	PREFETCHT1    (R8)(DI*1)
+	ADDQ          BX, DI
 	VSUBPS        Z11, Z15, Z15
 	VMAXPS        Z15, Z0, Z15
 	VMULPS        Z2, Z15, Z16
@@ -18680,7 +17851,7 @@ exp:
 	VFMADD213PS   Z10, Z15, Z17
 	VFMADD213PS   Z10, Z15, Z17
 	VSCALEFPS     Z16, Z17, Z15
-	VMOVUPS       Z15, (DX)(CX*1)
+	VMOVUPS       Z15, (AX)(CX*1)
 	TESTQ         $0x000001ff, CX
 	JNZ           sum
 	TESTQ         CX, CX
@@ -18694,8 +17865,6 @@ exp:
 
 sum:
 	VADDPS        Z15, Z14, Z14
-	ADDQ          BX, DI
-	ADDQ          R9, R10
 	ADDQ          $0x40, CX
 	CMPQ          CX, SI
 	JLT           exp
@@ -18711,121 +17880,23 @@ sum:
 	VCVTPD2PS     Z11, Y11
 	VINSERTF64X4  $0x01, Y11, Z1, Z11
 	XORQ          CX, CX
-	MOVQ          AX, DI
-	MOVQ          R8, R10
+	XORQ          DI, DI
 
 finish:
-	VMOVUPS (DX)(CX*1), Z14
+	VMOVUPS (AX)(CX*1), Z14
 	VMULPS  Z11, Z14, Z14
-	VMOVUPS Z14, (R10)
-	ADDQ    BX, DI
-	ADDQ    R9, R10
+	VMOVUPS Z14, (AX)(CX*1)
 	ADDQ    $0x40, CX
 	CMPQ    CX, SI
 	JLT     finish
-	VMOVUPD Z12, (R11)
-	VMOVUPD Z13, 64(R11)
+	VMOVUPD Z12, (R9)
+	VMOVUPD Z13, 64(R9)
 	ADDQ    $0x40, R8
-	ADDQ    $0x00000080, R11
-	ADDQ    $0x40, AX
-	SUBQ    $0x10, R12
-	JMP     vector
-
-some:
-	TESTQ        R12, R12
-	JZ           stop
-	MOVQ         $0x0000ffff, CX
-	BZHIQ        R12, CX, CX
-	KMOVW        CX, K1
-	VBROADCASTSS cff800000<>+0(SB), Z11
-	VBROADCASTSS cff7fffff<>+0(SB), Z11
-	VMOVAPS      Z11, Z11
-	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
-
-somegreatest:
-	VMOVUPS.Z (DI), K1, Z12
-	VMOVUPS   Z12, (DX)(CX*1)
-	VMAXPS    Z11, Z12, Z11
-	ADDQ      BX, DI
-	ADDQ      R9, R10
-	ADDQ      $0x40, CX
-	CMPQ      CX, SI
-	JLT       somegreatest
-	VXORPS    Z12, Z12, Z12
-	VXORPS    Z13, Z13, Z13
-	VXORPS    Z14, Z14, Z14
-	XORQ      CX, CX
-	MOVQ      AX, DI
-	MOVQ      R8, R10
-
-someexp:
-	VMOVUPS       (DX)(CX*1), Z15
-	PREFETCHT0    64(DI)
-	VSUBPS        Z11, Z15, Z15
-	VMAXPS        Z15, Z0, Z15
-	VMULPS        Z2, Z15, Z16
-	VRNDSCALEPS   $0x00, Z16, Z16
-	VFNMADD231PS  Z3, Z16, Z15
-	VFNMADD231PS  Z4, Z16, Z15
-	VMOVAPS       Z5, Z17
-	VFMADD213PS   Z6, Z15, Z17
-	VFMADD213PS   Z7, Z15, Z17
-	VFMADD213PS   Z8, Z15, Z17
-	VFMADD213PS   Z9, Z15, Z17
-	VFMADD213PS   Z10, Z15, Z17
-	VFMADD213PS   Z10, Z15, Z17
-	VSCALEFPS     Z16, Z17, Z15
-	VMOVUPS       Z15, (DX)(CX*1)
-	TESTQ         $0x000001ff, CX
-	JNZ           somesum
-	TESTQ         CX, CX
-	JZ            somesum
-	VEXTRACTF64X4 $0x01, Z14, Y1
-	VCVTPS2PD     Y14, Z14
-	VADDPD        Z14, Z12, Z12
-	VCVTPS2PD     Y1, Z14
-	VADDPD        Z14, Z13, Z13
-	VXORPS        Z14, Z14, Z14
-
-somesum:
-	VADDPS        Z15, Z14, Z14
-	ADDQ          BX, DI
-	ADDQ          R9, R10
-	ADDQ          $0x40, CX
-	CMPQ          CX, SI
-	JLT           someexp
-	VEXTRACTF64X4 $0x01, Z14, Y0
-	VCVTPS2PD     Y14, Z2
-	VADDPD        Z2, Z12, Z12
-	VCVTPS2PD     Y0, Z0
-	VADDPD        Z0, Z13, Z13
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z0
-	VDIVPD        Z12, Z0, Z2
-	VDIVPD        Z13, Z0, Z0
-	VCVTPD2PS     Z2, Y1
-	VCVTPD2PS     Z0, Y0
-	VINSERTF64X4  $0x01, Y0, Z1, Z0
-	XORQ          CX, CX
-	MOVQ          AX, DI
-	MOVQ          R8, R10
-
-somefinish:
-	VMOVUPS (DX)(CX*1), Z1
-	VMULPS  Z0, Z1, Z1
-	VMOVUPS Z1, K1, (R10)
-	ADDQ    BX, DI
-	ADDQ    R9, R10
-	ADDQ    $0x40, CX
-	CMPQ    CX, SI
-	JLT     somefinish
-	VMOVUPD Z12, (R11)
-	VMOVUPD Z13, 64(R11)
-	ADDQ    $0x40, R8
-	ADDQ    $0x00000080, R11
-
-stop:
+	ADDQ    $0x00000080, R9
+	ADDQ    SI, AX
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, R10
+	JNZ     vector
 	VZEROUPPER
 	RET
 
@@ -19061,19 +18132,17 @@ stop:
 	VZEROUPPER
 	RET
 
-// func logSoftmaxColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·logSoftmaxColumnsZ(SB), NOSPLIT, $0-72
-	MOVQ         x+8(FP), AX
+// func logSoftmaxColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·logSoftmaxColumnsZ(SB), NOSPLIT, $0-64
+	MOVQ         x+0(FP), AX
 	MOVQ         n+40(FP), CX
-	MOVQ         room+16(FP), DX
-	MOVQ         apart+48(FP), BX
+	MOVQ         ahead+16(FP), DX
+	MOVQ         far+48(FP), BX
 	SHLQ         $0x02, BX
 	IMUL3Q       $0x00000040, CX, SI
-	MOVQ         out+0(FP), R8
-	MOVQ         outApart+56(FP), R9
-	SHLQ         $0x02, R9
-	MOVQ         checks+24(FP), R11
+	MOVQ         out+8(FP), R8
+	MOVQ         checks+24(FP), R9
 	VBROADCASTSS c42b20000<>+0(SB), Z0
 	VBROADCASTSS cc2d00000<>+0(SB), Z0
 	VBROADCASTSS c3fb8aa3b<>+0(SB), Z2
@@ -19085,24 +18154,18 @@ TEXT ·logSoftmaxColumnsZ(SB), NOSPLIT, $0-72
 	VBROADCASTSS c3e2aaa6e<>+0(SB), Z8
 	VBROADCASTSS c3f000000<>+0(SB), Z9
 	VBROADCASTSS c3f800000<>+0(SB), Z10
-	MOVQ         cols+64(FP), R12
+	MOVQ         cols+56(FP), R10
 
 vector:
-	CMPQ         R12, $0x10
-	JLT          some
 	VBROADCASTSS cff800000<>+0(SB), Z11
 	VBROADCASTSS cff7fffff<>+0(SB), Z11
 	VMOVAPS      Z11, Z11
 	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
+	XORQ         DI, DI
 
 greatest:
-	VMOVUPS (DI), Z12
-	VMOVUPS Z12, (DX)(CX*1)
+	VMOVUPS (AX)(CX*1), Z12
 	VMAXPS  Z11, Z12, Z11
-	ADDQ    BX, DI
-	ADDQ    R9, R10
 	ADDQ    $0x40, CX
 	CMPQ    CX, SI
 	JLT     greatest
@@ -19110,12 +18173,13 @@ greatest:
 	VXORPS  Z13, Z13, Z13
 	VXORPS  Z14, Z14, Z14
 	XORQ    CX, CX
-	MOVQ    AX, DI
-	MOVQ    R8, R10
+	XORQ    DI, DI
 
 exp:
-	VMOVUPS       (DX)(CX*1), Z15
-	PREFETCHT0    64(DI)
+	VMOVUPS       (AX)(CX*1), Z15
+	PREFETCHT1    (DX)(DI*1)
+	PREFETCHT1    (R8)(DI*1)
+	ADDQ          BX, DI
 	VSUBPS        Z11, Z15, Z15
 	VMAXPS        Z15, Z0, Z15
 	VMULPS        Z2, Z15, Z16
@@ -19143,8 +18207,6 @@ exp:
 
 sum:
 	VADDPS        Z15, Z14, Z14
-	ADDQ          BX, DI
-	ADDQ          R9, R10
 	ADDQ          $0x40, CX
 	CMPQ          CX, SI
 	JLT           exp
@@ -19283,245 +18345,24 @@ sum:
 	VCVTPD2PS     Z15, Y14
 	VINSERTF64X4  $0x01, Y14, Z1, Z14
 	XORQ          CX, CX
-	MOVQ          AX, DI
-	MOVQ          R8, R10
+	XORQ          DI, DI
 
 finish:
-	VMOVUPS (DX)(CX*1), Z15
+	VMOVUPS (AX)(CX*1), Z15
 	VSUBPS  Z11, Z15, Z15
 	VSUBPS  Z14, Z15, Z15
-	VMOVUPS Z15, (R10)
-	ADDQ    BX, DI
-	ADDQ    R9, R10
+	VMOVUPS Z15, (AX)(CX*1)
 	ADDQ    $0x40, CX
 	CMPQ    CX, SI
 	JLT     finish
-	VMOVUPD Z12, (R11)
-	VMOVUPD Z13, 64(R11)
+	VMOVUPD Z12, (R9)
+	VMOVUPD Z13, 64(R9)
 	ADDQ    $0x40, R8
-	ADDQ    $0x00000080, R11
-	ADDQ    $0x40, AX
-	SUBQ    $0x10, R12
-	JMP     vector
-
-some:
-	TESTQ        R12, R12
-	JZ           stop
-	MOVQ         $0x0000ffff, CX
-	BZHIQ        R12, CX, CX
-	KMOVW        CX, K1
-	VBROADCASTSS cff800000<>+0(SB), Z11
-	VBROADCASTSS cff7fffff<>+0(SB), Z11
-	VMOVAPS      Z11, Z11
-	XORQ         CX, CX
-	MOVQ         AX, DI
-	MOVQ         R8, R10
-
-somegreatest:
-	VMOVUPS.Z (DI), K1, Z12
-	VMOVUPS   Z12, (DX)(CX*1)
-	VMAXPS    Z11, Z12, Z11
-	ADDQ      BX, DI
-	ADDQ      R9, R10
-	ADDQ      $0x40, CX
-	CMPQ      CX, SI
-	JLT       somegreatest
-	VXORPS    Z12, Z12, Z12
-	VXORPS    Z13, Z13, Z13
-	VXORPS    Z14, Z14, Z14
-	XORQ      CX, CX
-	MOVQ      AX, DI
-	MOVQ      R8, R10
-
-someexp:
-	VMOVUPS       (DX)(CX*1), Z15
-	PREFETCHT0    64(DI)
-	VSUBPS        Z11, Z15, Z15
-	VMAXPS        Z15, Z0, Z15
-	VMULPS        Z2, Z15, Z16
-	VRNDSCALEPS   $0x00, Z16, Z16
-	VFNMADD231PS  Z3, Z16, Z15
-	VFNMADD231PS  Z4, Z16, Z15
-	VMOVAPS       Z5, Z17
-	VFMADD213PS   Z6, Z15, Z17
-	VFMADD213PS   Z7, Z15, Z17
-	VFMADD213PS   Z8, Z15, Z17
-	VFMADD213PS   Z9, Z15, Z17
-	VFMADD213PS   Z10, Z15, Z17
-	VFMADD213PS   Z10, Z15, Z17
-	VSCALEFPS     Z16, Z17, Z15
-	TESTQ         $0x000001ff, CX
-	JNZ           somesum
-	TESTQ         CX, CX
-	JZ            somesum
-	VEXTRACTF64X4 $0x01, Z14, Y1
-	VCVTPS2PD     Y14, Z14
-	VADDPD        Z14, Z12, Z12
-	VCVTPS2PD     Y1, Z14
-	VADDPD        Z14, Z13, Z13
-	VXORPS        Z14, Z14, Z14
-
-somesum:
-	VADDPS        Z15, Z14, Z14
-	ADDQ          BX, DI
-	ADDQ          R9, R10
-	ADDQ          $0x40, CX
-	CMPQ          CX, SI
-	JLT           someexp
-	VEXTRACTF64X4 $0x01, Z14, Y0
-	VCVTPS2PD     Y14, Z2
-	VADDPD        Z2, Z12, Z12
-	VCVTPS2PD     Y0, Z0
-	VADDPD        Z0, Z13, Z13
-	VMOVAPD       Z12, Z0
-	VBROADCASTSD  d0010000000000000<>+0(SB), Z2
-	VCMPPD        $0x11, Z2, Z0, K2
-	VBROADCASTSD  d4350000000000000<>+0(SB), Z2
-	VMULPD        Z2, Z0, Z2
-	VBLENDMPD     Z2, Z0, K2, Z2
-	VBROADCASTSD  d00095f619980c433<>+0(SB), Z3
-	VPADDQ        Z3, Z2, Z3
-	VPSRLQ        $0x34, Z3, Z3
-	VPSLLQ        $0x34, Z3, Z4
-	VPSUBQ        Z4, Z2, Z2
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z4
-	VPADDQ        Z4, Z2, Z2
-	VBROADCASTSD  d4330000000000000<>+0(SB), Z4
-	VPADDQ        Z4, Z3, Z3
-	VBROADCASTSD  d43300000000003ff<>+0(SB), Z4
-	VBROADCASTSD  d4330000000000435<>+0(SB), Z5
-	VBLENDMPD     Z5, Z4, K2, Z4
-	VSUBPD        Z4, Z3, Z3
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z4
-	VSUBPD        Z4, Z2, Z2
-	VBROADCASTSD  d4000000000000000<>+0(SB), Z4
-	VADDPD        Z4, Z2, Z4
-	VDIVPD        Z4, Z2, Z4
-	VMULPD        Z4, Z4, Z5
-	VBROADCASTSD  d3fc0c4d8297b1431<>+0(SB), Z7
-	VBROADCASTSD  d3fc0fb77bcdefa76<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fc3b1c79943fca2<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fc745cf7c1d5daf<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fcc71c7204621fe<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fd249249247513d<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fd9999999999a43<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fe5555555555555<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fe0000000000000<>+0(SB), Z6
-	VMULPD        Z6, Z2, Z6
-	VMULPD        Z2, Z6, Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VMULPD        Z4, Z7, Z7
-	VBROADCASTSD  d3dea39ef35793c76<>+0(SB), Z4
-	VFMADD231PD   Z4, Z3, Z7
-	VSUBPD        Z7, Z6, Z6
-	VSUBPD        Z6, Z2, Z2
-	VBROADCASTSD  d3fe62e42fee00000<>+0(SB), Z4
-	VFMADD231PD   Z4, Z3, Z2
-	VBROADCASTSD  d7ff0000000000000<>+0(SB), Z3
-	VCMPPD        $0x15, Z3, Z0, K2
-	VBLENDMPD     Z0, Z2, K2, Z2
-	VXORPS        Z3, Z3, Z3
-	VCMPPD        $0x00, Z3, Z0, K2
-	VBROADCASTSD  dfff0000000000000<>+0(SB), Z3
-	VBLENDMPD     Z3, Z2, K2, Z2
-	VXORPS        Z3, Z3, Z3
-	VCMPPD        $0x11, Z3, Z0, K2
-	VBROADCASTSD  d7ff8000000000001<>+0(SB), Z0
-	VBLENDMPD     Z0, Z2, K2, Z2
-	VMOVAPD       Z2, Z0
-	VMOVAPD       Z13, Z2
-	VBROADCASTSD  d0010000000000000<>+0(SB), Z3
-	VCMPPD        $0x11, Z3, Z2, K2
-	VBROADCASTSD  d4350000000000000<>+0(SB), Z3
-	VMULPD        Z3, Z2, Z3
-	VBLENDMPD     Z3, Z2, K2, Z3
-	VBROADCASTSD  d00095f619980c433<>+0(SB), Z4
-	VPADDQ        Z4, Z3, Z4
-	VPSRLQ        $0x34, Z4, Z4
-	VPSLLQ        $0x34, Z4, Z5
-	VPSUBQ        Z5, Z3, Z3
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z5
-	VPADDQ        Z5, Z3, Z3
-	VBROADCASTSD  d4330000000000000<>+0(SB), Z5
-	VPADDQ        Z5, Z4, Z4
-	VBROADCASTSD  d43300000000003ff<>+0(SB), Z5
-	VBROADCASTSD  d4330000000000435<>+0(SB), Z6
-	VBLENDMPD     Z6, Z5, K2, Z5
-	VSUBPD        Z5, Z4, Z4
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z5
-	VSUBPD        Z5, Z3, Z3
-	VBROADCASTSD  d4000000000000000<>+0(SB), Z5
-	VADDPD        Z5, Z3, Z5
-	VDIVPD        Z5, Z3, Z5
-	VMULPD        Z5, Z5, Z6
-	VBROADCASTSD  d3fc0c4d8297b1431<>+0(SB), Z8
-	VBROADCASTSD  d3fc0fb77bcdefa76<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fc3b1c79943fca2<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fc745cf7c1d5daf<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fcc71c7204621fe<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fd249249247513d<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fd9999999999a43<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fe5555555555555<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fe0000000000000<>+0(SB), Z7
-	VMULPD        Z7, Z3, Z7
-	VMULPD        Z3, Z7, Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VMULPD        Z5, Z8, Z8
-	VBROADCASTSD  d3dea39ef35793c76<>+0(SB), Z5
-	VFMADD231PD   Z5, Z4, Z8
-	VSUBPD        Z8, Z7, Z7
-	VSUBPD        Z7, Z3, Z3
-	VBROADCASTSD  d3fe62e42fee00000<>+0(SB), Z5
-	VFMADD231PD   Z5, Z4, Z3
-	VBROADCASTSD  d7ff0000000000000<>+0(SB), Z4
-	VCMPPD        $0x15, Z4, Z2, K2
-	VBLENDMPD     Z2, Z3, K2, Z3
-	VXORPS        Z4, Z4, Z4
-	VCMPPD        $0x00, Z4, Z2, K2
-	VBROADCASTSD  dfff0000000000000<>+0(SB), Z4
-	VBLENDMPD     Z4, Z3, K2, Z3
-	VXORPS        Z4, Z4, Z4
-	VCMPPD        $0x11, Z4, Z2, K2
-	VBROADCASTSD  d7ff8000000000001<>+0(SB), Z2
-	VBLENDMPD     Z2, Z3, K2, Z3
-	VMOVAPD       Z3, Z2
-	VCVTPD2PS     Z0, Y1
-	VCVTPD2PS     Z2, Y0
-	VINSERTF64X4  $0x01, Y0, Z1, Z0
-	XORQ          CX, CX
-	MOVQ          AX, DI
-	MOVQ          R8, R10
-
-somefinish:
-	VMOVUPS (DX)(CX*1), Z1
-	VSUBPS  Z11, Z1, Z1
-	VSUBPS  Z0, Z1, Z1
-	VMOVUPS Z1, K1, (R10)
-	ADDQ    BX, DI
-	ADDQ    R9, R10
-	ADDQ    $0x40, CX
-	CMPQ    CX, SI
-	JLT     somefinish
-	VMOVUPD Z12, (R11)
-	VMOVUPD Z13, 64(R11)
-	ADDQ    $0x40, R8
-	ADDQ    $0x00000080, R11
-
-stop:
+	ADDQ    $0x00000080, R9
+	ADDQ    SI, AX
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, R10
+	JNZ     vector
 	VZEROUPPER
 	RET
 
@@ -19737,16 +18578,16 @@ stop:
 	VZEROUPPER
 	RET
 
-// func logSumExpColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·logSumExpColumnsZ(SB), NOSPLIT, $0-72
-	MOVQ         x+8(FP), AX
+// func logSumExpColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·logSumExpColumnsZ(SB), NOSPLIT, $0-64
+	MOVQ         x+0(FP), AX
 	MOVQ         n+40(FP), CX
-	MOVQ         room+16(FP), DX
-	MOVQ         apart+48(FP), BX
+	MOVQ         ahead+16(FP), DX
+	MOVQ         far+48(FP), BX
 	SHLQ         $0x02, BX
 	IMUL3Q       $0x00000040, CX, SI
-	MOVQ         out+0(FP), R8
+	MOVQ         out+8(FP), R8
 	MOVQ         checks+24(FP), R9
 	VBROADCASTSS c42b20000<>+0(SB), Z0
 	VBROADCASTSS cc2d00000<>+0(SB), Z0
@@ -19759,22 +18600,18 @@ TEXT ·logSumExpColumnsZ(SB), NOSPLIT, $0-72
 	VBROADCASTSS c3e2aaa6e<>+0(SB), Z8
 	VBROADCASTSS c3f000000<>+0(SB), Z9
 	VBROADCASTSS c3f800000<>+0(SB), Z10
-	MOVQ         cols+64(FP), R10
+	MOVQ         cols+56(FP), R10
 
 vector:
-	CMPQ         R10, $0x10
-	JLT          some
 	VBROADCASTSS cff800000<>+0(SB), Z11
 	VBROADCASTSS cff7fffff<>+0(SB), Z11
 	VMOVAPS      Z11, Z11
 	XORQ         CX, CX
-	MOVQ         AX, DI
+	XORQ         DI, DI
 
 greatest:
-	VMOVUPS (DI), Z12
-	VMOVUPS Z12, (DX)(CX*1)
+	VMOVUPS (AX)(CX*1), Z12
 	VMAXPS  Z11, Z12, Z11
-	ADDQ    BX, DI
 	ADDQ    $0x40, CX
 	CMPQ    CX, SI
 	JLT     greatest
@@ -19782,11 +18619,12 @@ greatest:
 	VXORPS  Z13, Z13, Z13
 	VXORPS  Z14, Z14, Z14
 	XORQ    CX, CX
-	MOVQ    AX, DI
+	XORQ    DI, DI
 
 exp:
-	VMOVUPS       (DX)(CX*1), Z15
-	PREFETCHT0    64(DI)
+	VMOVUPS       (AX)(CX*1), Z15
+	PREFETCHT1    (DX)(DI*1)
+	ADDQ          BX, DI
 	VSUBPS        Z11, Z15, Z15
 	VMAXPS        Z15, Z0, Z15
 	VMULPS        Z2, Z15, Z16
@@ -19814,7 +18652,6 @@ exp:
 
 sum:
 	VADDPS        Z15, Z14, Z14
-	ADDQ          BX, DI
 	ADDQ          $0x40, CX
 	CMPQ          CX, SI
 	JLT           exp
@@ -19962,216 +18799,10 @@ sum:
 	VMOVUPD       Z13, 64(R9)
 	ADDQ          $0x40, R8
 	ADDQ          $0x00000080, R9
-	ADDQ          $0x40, AX
+	ADDQ          SI, AX
+	ADDQ          $0x40, DX
 	SUBQ          $0x10, R10
-	JMP           vector
-
-some:
-	TESTQ        R10, R10
-	JZ           stop
-	MOVQ         $0x0000ffff, CX
-	BZHIQ        R10, CX, CX
-	KMOVW        CX, K1
-	VBROADCASTSS cff800000<>+0(SB), Z11
-	VBROADCASTSS cff7fffff<>+0(SB), Z11
-	VMOVAPS      Z11, Z11
-	XORQ         CX, CX
-	MOVQ         AX, DI
-
-somegreatest:
-	VMOVUPS.Z (DI), K1, Z12
-	VMOVUPS   Z12, (DX)(CX*1)
-	VMAXPS    Z11, Z12, Z11
-	ADDQ      BX, DI
-	ADDQ      $0x40, CX
-	CMPQ      CX, SI
-	JLT       somegreatest
-	VXORPS    Z12, Z12, Z12
-	VXORPS    Z13, Z13, Z13
-	VXORPS    Z14, Z14, Z14
-	XORQ      CX, CX
-	MOVQ      AX, DI
-
-someexp:
-	VMOVUPS       (DX)(CX*1), Z15
-	PREFETCHT0    64(DI)
-	VSUBPS        Z11, Z15, Z15
-	VMAXPS        Z15, Z0, Z15
-	VMULPS        Z2, Z15, Z16
-	VRNDSCALEPS   $0x00, Z16, Z16
-	VFNMADD231PS  Z3, Z16, Z15
-	VFNMADD231PS  Z4, Z16, Z15
-	VMOVAPS       Z5, Z17
-	VFMADD213PS   Z6, Z15, Z17
-	VFMADD213PS   Z7, Z15, Z17
-	VFMADD213PS   Z8, Z15, Z17
-	VFMADD213PS   Z9, Z15, Z17
-	VFMADD213PS   Z10, Z15, Z17
-	VFMADD213PS   Z10, Z15, Z17
-	VSCALEFPS     Z16, Z17, Z15
-	TESTQ         $0x000001ff, CX
-	JNZ           somesum
-	TESTQ         CX, CX
-	JZ            somesum
-	VEXTRACTF64X4 $0x01, Z14, Y1
-	VCVTPS2PD     Y14, Z14
-	VADDPD        Z14, Z12, Z12
-	VCVTPS2PD     Y1, Z14
-	VADDPD        Z14, Z13, Z13
-	VXORPS        Z14, Z14, Z14
-
-somesum:
-	VADDPS        Z15, Z14, Z14
-	ADDQ          BX, DI
-	ADDQ          $0x40, CX
-	CMPQ          CX, SI
-	JLT           someexp
-	VEXTRACTF64X4 $0x01, Z14, Y0
-	VCVTPS2PD     Y14, Z2
-	VADDPD        Z2, Z12, Z12
-	VCVTPS2PD     Y0, Z0
-	VADDPD        Z0, Z13, Z13
-	VMOVAPD       Z12, Z0
-	VBROADCASTSD  d0010000000000000<>+0(SB), Z2
-	VCMPPD        $0x11, Z2, Z0, K2
-	VBROADCASTSD  d4350000000000000<>+0(SB), Z2
-	VMULPD        Z2, Z0, Z2
-	VBLENDMPD     Z2, Z0, K2, Z2
-	VBROADCASTSD  d00095f619980c433<>+0(SB), Z3
-	VPADDQ        Z3, Z2, Z3
-	VPSRLQ        $0x34, Z3, Z3
-	VPSLLQ        $0x34, Z3, Z4
-	VPSUBQ        Z4, Z2, Z2
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z4
-	VPADDQ        Z4, Z2, Z2
-	VBROADCASTSD  d4330000000000000<>+0(SB), Z4
-	VPADDQ        Z4, Z3, Z3
-	VBROADCASTSD  d43300000000003ff<>+0(SB), Z4
-	VBROADCASTSD  d4330000000000435<>+0(SB), Z5
-	VBLENDMPD     Z5, Z4, K2, Z4
-	VSUBPD        Z4, Z3, Z3
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z4
-	VSUBPD        Z4, Z2, Z2
-	VBROADCASTSD  d4000000000000000<>+0(SB), Z4
-	VADDPD        Z4, Z2, Z4
-	VDIVPD        Z4, Z2, Z4
-	VMULPD        Z4, Z4, Z5
-	VBROADCASTSD  d3fc0c4d8297b1431<>+0(SB), Z7
-	VBROADCASTSD  d3fc0fb77bcdefa76<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fc3b1c79943fca2<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fc745cf7c1d5daf<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fcc71c7204621fe<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fd249249247513d<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fd9999999999a43<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fe5555555555555<>+0(SB), Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VBROADCASTSD  d3fe0000000000000<>+0(SB), Z6
-	VMULPD        Z6, Z2, Z6
-	VMULPD        Z2, Z6, Z6
-	VFMADD213PD   Z6, Z5, Z7
-	VMULPD        Z4, Z7, Z7
-	VBROADCASTSD  d3dea39ef35793c76<>+0(SB), Z4
-	VFMADD231PD   Z4, Z3, Z7
-	VSUBPD        Z7, Z6, Z6
-	VSUBPD        Z6, Z2, Z2
-	VBROADCASTSD  d3fe62e42fee00000<>+0(SB), Z4
-	VFMADD231PD   Z4, Z3, Z2
-	VBROADCASTSD  d7ff0000000000000<>+0(SB), Z3
-	VCMPPD        $0x15, Z3, Z0, K2
-	VBLENDMPD     Z0, Z2, K2, Z2
-	VXORPS        Z3, Z3, Z3
-	VCMPPD        $0x00, Z3, Z0, K2
-	VBROADCASTSD  dfff0000000000000<>+0(SB), Z3
-	VBLENDMPD     Z3, Z2, K2, Z2
-	VXORPS        Z3, Z3, Z3
-	VCMPPD        $0x11, Z3, Z0, K2
-	VBROADCASTSD  d7ff8000000000001<>+0(SB), Z0
-	VBLENDMPD     Z0, Z2, K2, Z2
-	VMOVAPD       Z2, Z0
-	VMOVAPD       Z13, Z2
-	VBROADCASTSD  d0010000000000000<>+0(SB), Z3
-	VCMPPD        $0x11, Z3, Z2, K2
-	VBROADCASTSD  d4350000000000000<>+0(SB), Z3
-	VMULPD        Z3, Z2, Z3
-	VBLENDMPD     Z3, Z2, K2, Z3
-	VBROADCASTSD  d00095f619980c433<>+0(SB), Z4
-	VPADDQ        Z4, Z3, Z4
-	VPSRLQ        $0x34, Z4, Z4
-	VPSLLQ        $0x34, Z4, Z5
-	VPSUBQ        Z5, Z3, Z3
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z5
-	VPADDQ        Z5, Z3, Z3
-	VBROADCASTSD  d4330000000000000<>+0(SB), Z5
-	VPADDQ        Z5, Z4, Z4
-	VBROADCASTSD  d43300000000003ff<>+0(SB), Z5
-	VBROADCASTSD  d4330000000000435<>+0(SB), Z6
-	VBLENDMPD     Z6, Z5, K2, Z5
-	VSUBPD        Z5, Z4, Z4
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z5
-	VSUBPD        Z5, Z3, Z3
-	VBROADCASTSD  d4000000000000000<>+0(SB), Z5
-	VADDPD        Z5, Z3, Z5
-	VDIVPD        Z5, Z3, Z5
-	VMULPD        Z5, Z5, Z6
-	VBROADCASTSD  d3fc0c4d8297b1431<>+0(SB), Z8
-	VBROADCASTSD  d3fc0fb77bcdefa76<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fc3b1c79943fca2<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fc745cf7c1d5daf<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fcc71c7204621fe<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fd249249247513d<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fd9999999999a43<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fe5555555555555<>+0(SB), Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VBROADCASTSD  d3fe0000000000000<>+0(SB), Z7
-	VMULPD        Z7, Z3, Z7
-	VMULPD        Z3, Z7, Z7
-	VFMADD213PD   Z7, Z6, Z8
-	VMULPD        Z5, Z8, Z8
-	VBROADCASTSD  d3dea39ef35793c76<>+0(SB), Z5
-	VFMADD231PD   Z5, Z4, Z8
-	VSUBPD        Z8, Z7, Z7
-	VSUBPD        Z7, Z3, Z3
-	VBROADCASTSD  d3fe62e42fee00000<>+0(SB), Z5
-	VFMADD231PD   Z5, Z4, Z3
-	VBROADCASTSD  d7ff0000000000000<>+0(SB), Z4
-	VCMPPD        $0x15, Z4, Z2, K2
-	VBLENDMPD     Z2, Z3, K2, Z3
-	VXORPS        Z4, Z4, Z4
-	VCMPPD        $0x00, Z4, Z2, K2
-	VBROADCASTSD  dfff0000000000000<>+0(SB), Z4
-	VBLENDMPD     Z4, Z3, K2, Z3
-	VXORPS        Z4, Z4, Z4
-	VCMPPD        $0x11, Z4, Z2, K2
-	VBROADCASTSD  d7ff8000000000001<>+0(SB), Z2
-	VBLENDMPD     Z2, Z3, K2, Z3
-	VMOVAPD       Z3, Z2
-	VEXTRACTF64X4 $0x01, Z11, Y1
-	VCVTPS2PD     Y11, Z3
-	VCVTPS2PD     Y1, Z4
-	VADDPD        Z0, Z3, Z0
-	VADDPD        Z2, Z4, Z2
-	VCVTPD2PS     Z0, Y1
-	VCVTPD2PS     Z2, Y0
-	VINSERTF64X4  $0x01, Y0, Z1, Z0
-	VMOVUPS       Z0, K1, (R8)
-	VMOVUPD       Z12, (R9)
-	VMOVUPD       Z13, 64(R9)
-	ADDQ          $0x40, R8
-	ADDQ          $0x00000080, R9
-
-stop:
+	JNZ           vector
 	VZEROUPPER
 	RET
 
@@ -20272,22 +18903,20 @@ stop:
 	VZEROUPPER
 	RET
 
-// func varianceColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·varianceColumnsZ(SB), NOSPLIT, $0-72
-	MOVQ   x+8(FP), AX
+// func varianceColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·varianceColumnsZ(SB), NOSPLIT, $0-64
+	MOVQ   x+0(FP), AX
 	MOVQ   n+40(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+48(FP), SI
-	SHLQ   $0x02, SI
+	MOVQ   ahead+16(FP), SI
+	MOVQ   far+48(FP), DI
+	SHLQ   $0x02, DI
 	IMUL3Q $0x00000040, CX, BX
-	MOVQ   out+0(FP), R8
-	MOVQ   checks+24(FP), R9
-	MOVQ   cols+64(FP), R10
+	MOVQ   out+8(FP), R9
+	MOVQ   checks+24(FP), R10
+	MOVQ   cols+56(FP), R11
 
 vector:
-	CMPQ          R10, $0x10
-	JLT           some
 	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z1
 	VXORPS        Z2, Z2, Z2
 	VXORPS        Z3, Z3, Z3
@@ -20298,10 +18927,12 @@ vector:
 	VCVTPS2PD     Y0, Z0
 	VCVTPS2PD     Y6, Z6
 	XORQ          DX, DX
-	MOVQ          AX, DI
+	XORQ          R8, R8
 
 moments:
-	VMOVUPS       (DI), Z7
+	PREFETCHT1    (SI)(R8*1)
+	ADDQ          DI, R8
+	VMOVUPS       (AX)(DX*1), Z7
 	VEXTRACTF64X4 $0x01, Z7, Y8
 	VCVTPS2PD     Y7, Z7
 	VSUBPD        Z0, Z7, Z7
@@ -20311,7 +18942,6 @@ moments:
 	VSUBPD        Z6, Z7, Z7
 	VFMADD231PD   Z1, Z7, Z3
 	VFMADD231PD   Z7, Z7, Z5
-	ADDQ          SI, DI
 	ADDQ          $0x40, DX
 	CMPQ          DX, BX
 	JLT           moments
@@ -20335,75 +18965,15 @@ moments:
 	VCVTPD2PS     Z2, Y8
 	VCVTPD2PS     Z0, Y1
 	VINSERTF64X4  $0x01, Y1, Z8, Z1
-	VMOVUPS       Z1, (R8)
-	VMOVUPD       Z2, (R9)
-	VMOVUPD       Z0, 64(R9)
-	ADDQ          $0x40, R8
-	ADDQ          $0x00000080, R9
-	ADDQ          $0x40, AX
-	SUBQ          $0x10, R10
-	JMP           vector
-
-some:
-	TESTQ         R10, R10
-	JZ            stop
-	MOVQ          $0x0000ffff, DX
-	BZHIQ         R10, DX, DX
-	KMOVW         DX, K1
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z1
-	VXORPS        Z2, Z2, Z2
-	VXORPS        Z3, Z3, Z3
-	VXORPS        Z4, Z4, Z4
-	VXORPS        Z5, Z5, Z5
-	VMOVUPS.Z     (AX), K1, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y6
-	VCVTPS2PD     Y0, Z0
-	VCVTPS2PD     Y6, Z6
-	XORQ          DX, DX
-	MOVQ          AX, DI
-
-somemoments:
-	VMOVUPS.Z     (DI), K1, Z7
-	VEXTRACTF64X4 $0x01, Z7, Y8
-	VCVTPS2PD     Y7, Z7
-	VSUBPD        Z0, Z7, Z7
-	VFMADD231PD   Z1, Z7, Z2
-	VFMADD231PD   Z7, Z7, Z4
-	VCVTPS2PD     Y8, Z7
-	VSUBPD        Z6, Z7, Z7
-	VFMADD231PD   Z1, Z7, Z3
-	VFMADD231PD   Z7, Z7, Z5
-	ADDQ          SI, DI
-	ADDQ          $0x40, DX
-	CMPQ          DX, BX
-	JLT           somemoments
-	VXORPD        X0, X0, X0
-	VCVTSI2SDQ    CX, X0, X0
-	VBROADCASTSD  X0, Z0
-	VXORPS        Z1, Z1, Z1
-	VBROADCASTSD  eps+32(FP), Z6
-	VSUBPD        Z6, Z0, Z7
-	VSUBPD        Z6, Z0, Z6
-	VMAXPD        Z1, Z7, Z7
-	VMAXPD        Z1, Z6, Z1
-	VMULPD        Z2, Z2, Z2
-	VMULPD        Z3, Z3, Z3
-	VDIVPD        Z0, Z2, Z2
-	VDIVPD        Z0, Z3, Z0
-	VSUBPD        Z2, Z4, Z2
-	VSUBPD        Z0, Z5, Z0
-	VDIVPD        Z7, Z2, Z2
-	VDIVPD        Z1, Z0, Z0
-	VCVTPD2PS     Z2, Y8
-	VCVTPD2PS     Z0, Y1
-	VINSERTF64X4  $0x01, Y1, Z8, Z1
-	VMOVUPS       Z1, K1, (R8)
-	VMOVUPD       Z2, (R9)
-	VMOVUPD       Z0, 64(R9)
-	ADDQ          $0x40, R8
-	ADDQ          $0x00000080, R9
-
-stop:
+	VMOVUPS       Z1, (R9)
+	VMOVUPD       Z2, (R10)
+	VMOVUPD       Z0, 64(R10)
+	ADDQ          $0x40, R9
+	ADDQ          $0x00000080, R10
+	ADDQ          BX, AX
+	ADDQ          $0x40, SI
+	SUBQ          $0x10, R11
+	JNZ           vector
 	VZEROUPPER
 	RET
 
@@ -20496,40 +19066,35 @@ stop:
 	VZEROUPPER
 	RET
 
-// func l2NormalizeColumnsZ(out *float32, x *float32, room *float32, checks *float64, eps float64, n int, apart int, outApart int, cols int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·l2NormalizeColumnsZ(SB), NOSPLIT, $0-72
-	MOVQ   x+8(FP), AX
+// func l2NormalizeColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·l2NormalizeColumnsZ(SB), NOSPLIT, $0-64
+	MOVQ   x+0(FP), AX
 	MOVQ   n+40(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+48(FP), BX
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+48(FP), BX
 	SHLQ   $0x02, BX
 	IMUL3Q $0x00000040, CX, SI
-	MOVQ   out+0(FP), R8
-	MOVQ   outApart+56(FP), R9
-	SHLQ   $0x02, R9
-	MOVQ   checks+24(FP), R11
-	MOVQ   cols+64(FP), R12
+	MOVQ   out+8(FP), R8
+	MOVQ   checks+24(FP), R9
+	MOVQ   cols+56(FP), R10
 
 vector:
-	CMPQ   R12, $0x10
-	JLT    some
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
 	XORQ   CX, CX
-	MOVQ   AX, DI
-	MOVQ   R8, R10
+	XORQ   DI, DI
 
 squares:
-	VMOVUPS       (DI), Z2
-	VMOVUPS       Z2, (DX)(CX*1)
+	PREFETCHT1    (DX)(DI*1)
+	PREFETCHT1    (R8)(DI*1)
+	ADDQ          BX, DI
+	VMOVUPS       (AX)(CX*1), Z2
 	VEXTRACTF64X4 $0x01, Z2, Y3
 	VCVTPS2PD     Y2, Z2
 	VCVTPS2PD     Y3, Z3
 	VFMADD231PD   Z2, Z2, Z0
 	VFMADD231PD   Z3, Z3, Z1
-	ADDQ          BX, DI
-	ADDQ          R9, R10
 	ADDQ          $0x40, CX
 	CMPQ          CX, SI
 	JLT           squares
@@ -20542,82 +19107,25 @@ squares:
 	VCVTPD2PS     Z2, Y5
 	VINSERTF64X4  $0x01, Y5, Z4, Z5
 	XORQ          CX, CX
-	MOVQ          AX, DI
-	MOVQ          R8, R10
+	XORQ          DI, DI
 
 finish:
-	VMOVUPS (DX)(CX*1), Z6
+	VMOVUPS (AX)(CX*1), Z6
 	VDIVPS  Z5, Z6, Z6
-	VMOVUPS Z6, (R10)
-	ADDQ    BX, DI
-	ADDQ    R9, R10
+	VMOVUPS Z6, (AX)(CX*1)
 	ADDQ    $0x40, CX
 	CMPQ    CX, SI
 	JLT     finish
 	VADDPD  Z0, Z3, Z0
 	VADDPD  Z1, Z2, Z1
-	VMOVUPD Z0, (R11)
-	VMOVUPD Z1, 64(R11)
+	VMOVUPD Z0, (R9)
+	VMOVUPD Z1, 64(R9)
 	ADDQ    $0x40, R8
-	ADDQ    $0x00000080, R11
-	ADDQ    $0x40, AX
-	SUBQ    $0x10, R12
-	JMP     vector
-
-some:
-	TESTQ  R12, R12
-	JZ     stop
-	MOVQ   $0x0000ffff, CX
-	BZHIQ  R12, CX, CX
-	KMOVW  CX, K1
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	XORQ   CX, CX
-	MOVQ   AX, DI
-	MOVQ   R8, R10
-
-somesquares:
-	VMOVUPS.Z     (DI), K1, Z2
-	VMOVUPS       Z2, (DX)(CX*1)
-	VEXTRACTF64X4 $0x01, Z2, Y3
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y3, Z3
-	VFMADD231PD   Z2, Z2, Z0
-	VFMADD231PD   Z3, Z3, Z1
-	ADDQ          BX, DI
-	ADDQ          R9, R10
-	ADDQ          $0x40, CX
-	CMPQ          CX, SI
-	JLT           somesquares
-	VBROADCASTSD  eps+32(FP), Z2
-	VSQRTPD       Z0, Z3
-	VSQRTPD       Z1, Z5
-	VMAXPD        Z2, Z3, Z3
-	VMAXPD        Z2, Z5, Z2
-	VCVTPD2PS     Z3, Y4
-	VCVTPD2PS     Z2, Y5
-	VINSERTF64X4  $0x01, Y5, Z4, Z4
-	XORQ          CX, CX
-	MOVQ          AX, DI
-	MOVQ          R8, R10
-
-somefinish:
-	VMOVUPS (DX)(CX*1), Z5
-	VDIVPS  Z4, Z5, Z5
-	VMOVUPS Z5, K1, (R10)
-	ADDQ    BX, DI
-	ADDQ    R9, R10
-	ADDQ    $0x40, CX
-	CMPQ    CX, SI
-	JLT     somefinish
-	VADDPD  Z0, Z3, Z0
-	VADDPD  Z1, Z2, Z1
-	VMOVUPD Z0, (R11)
-	VMOVUPD Z1, 64(R11)
-	ADDQ    $0x40, R8
-	ADDQ    $0x00000080, R11
-
-stop:
+	ADDQ    $0x00000080, R9
+	ADDQ    SI, AX
+	ADDQ    $0x40, DX
+	SUBQ    $0x10, R10
+	JNZ     vector
 	VZEROUPPER
 	RET
 
@@ -21243,13 +19751,103 @@ stop:
 	VZEROUPPER
 	RET
 
-// func exponentialsOfColumnsZ(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+// func columnsInZ(dst *float32, src *float32, n int, apart int, cols int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·columnsInZ(SB), NOSPLIT, $0-40
+	MOVQ   src+8(FP), AX
+	MOVQ   dst+0(FP), CX
+	MOVQ   n+16(FP), DX
+	MOVQ   apart+24(FP), BX
+	MOVQ   cols+32(FP), SI
+	SHLQ   $0x02, BX
+	MOVQ   SI, DI
+	ANDQ   $0x0f, DI
+	SUBQ   DI, SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x00000040, DX, R8
+	MOVQ   $0x0000ffff, R9
+	BZHIQ  DI, R9, R9
+	KMOVW  R9, K1
+
+row:
+	XORQ R9, R9
+	MOVQ CX, R10
+
+vector:
+	CMPQ    R9, SI
+	JGE     rest
+	VMOVUPS (AX)(R9*1), Z0
+	VMOVUPS Z0, (R10)
+	ADDQ    $0x40, R9
+	ADDQ    R8, R10
+	JMP     vector
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(R9*1), K1, Z0
+	VMOVUPS   Z0, (R10)
+
+done:
+	ADDQ BX, AX
+	ADDQ $0x40, CX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func columnsOutZ(dst *float32, src *float32, n int, apart int, cols int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·columnsOutZ(SB), NOSPLIT, $0-40
+	MOVQ   src+8(FP), AX
+	MOVQ   dst+0(FP), CX
+	MOVQ   n+16(FP), DX
+	MOVQ   apart+24(FP), BX
+	MOVQ   cols+32(FP), SI
+	SHLQ   $0x02, BX
+	MOVQ   SI, DI
+	ANDQ   $0x0f, DI
+	SUBQ   DI, SI
+	SHLQ   $0x02, SI
+	IMUL3Q $0x00000040, DX, R8
+	MOVQ   $0x0000ffff, R9
+	BZHIQ  DI, R9, R9
+	KMOVW  R9, K1
+
+row:
+	XORQ R9, R9
+	MOVQ AX, R10
+
+vector:
+	CMPQ    R9, SI
+	JGE     rest
+	VMOVUPS (R10), Z0
+	VMOVUPS Z0, (CX)(R9*1)
+	ADDQ    $0x40, R9
+	ADDQ    R8, R10
+	JMP     vector
+
+rest:
+	TESTQ   DI, DI
+	JZ      done
+	VMOVUPS (R10), Z0
+	VMOVUPS Z0, K1, (CX)(R9*1)
+
+done:
+	ADDQ BX, CX
+	ADDQ $0x40, AX
+	DECQ DX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func exponentialsOfColumnsZ(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·exponentialsOfColumnsZ(SB), NOSPLIT, $0-56
 	MOVQ         x+8(FP), AX
 	MOVQ         n+24(FP), CX
-	MOVQ         room+16(FP), DX
-	MOVQ         apart+32(FP), BX
+	MOVQ         ahead+16(FP), DX
+	MOVQ         far+32(FP), BX
 	SHLQ         $0x02, BX
 	IMUL3Q       $0x00000040, CX, SI
 	MOVQ         results+0(FP), R8
@@ -21269,20 +19867,16 @@ TEXT ·exponentialsOfColumnsZ(SB), NOSPLIT, $0-56
 	MOVQ         cols+48(FP), R10
 
 vector:
-	CMPQ         R10, $0x10
-	JLT          some
 	MOVQ         R8, R11
 	VBROADCASTSS cff800000<>+0(SB), Z10
 	VBROADCASTSS cff7fffff<>+0(SB), Z10
 	VMOVAPS      Z10, Z10
 	XORQ         CX, CX
-	MOVQ         AX, DI
+	XORQ         DI, DI
 
 greatest:
-	VMOVUPS (DI), Z11
-	VMOVUPS Z11, (DX)(CX*1)
+	VMOVUPS (AX)(CX*1), Z11
 	VMAXPS  Z10, Z11, Z10
-	ADDQ    BX, DI
 	ADDQ    $0x40, CX
 	CMPQ    CX, SI
 	JLT     greatest
@@ -21290,11 +19884,12 @@ greatest:
 	VXORPS  Z12, Z12, Z12
 	VXORPS  Z13, Z13, Z13
 	XORQ    CX, CX
-	MOVQ    AX, DI
+	XORQ    DI, DI
 
 exp:
-	VMOVUPS       (DX)(CX*1), Z14
-	PREFETCHT0    64(DI)
+	VMOVUPS       (AX)(CX*1), Z14
+	PREFETCHT1    (DX)(DI*1)
+	ADDQ          BX, DI
 	VSUBPS        Z10, Z14, Z14
 	VMAXPS        Z14, Z0, Z14
 	VMULPS        Z1, Z14, Z15
@@ -21322,7 +19917,6 @@ exp:
 
 sum:
 	VADDPS        Z14, Z13, Z13
-	ADDQ          BX, DI
 	ADDQ          $0x40, CX
 	CMPQ          CX, SI
 	JLT           exp
@@ -21340,180 +19934,72 @@ sum:
 	VMOVUPD       Z11, (R11)
 	VMOVUPD       Z12, 64(R11)
 	ADDQ          $0x00000080, R8
-	ADDQ          $0x40, AX
+	ADDQ          SI, AX
+	ADDQ          $0x40, DX
 	SUBQ          $0x10, R10
-	JMP           vector
-
-some:
-	TESTQ        R10, R10
-	JZ           stop
-	MOVQ         $0x0000ffff, CX
-	BZHIQ        R10, CX, CX
-	KMOVW        CX, K1
-	MOVQ         R8, R10
-	VBROADCASTSS cff800000<>+0(SB), Z10
-	VBROADCASTSS cff7fffff<>+0(SB), Z10
-	VMOVAPS      Z10, Z10
-	XORQ         CX, CX
-	MOVQ         AX, DI
-
-somegreatest:
-	VMOVUPS.Z (DI), K1, Z11
-	VMOVUPS   Z11, (DX)(CX*1)
-	VMAXPS    Z10, Z11, Z10
-	ADDQ      BX, DI
-	ADDQ      $0x40, CX
-	CMPQ      CX, SI
-	JLT       somegreatest
-	VXORPS    Z11, Z11, Z11
-	VXORPS    Z12, Z12, Z12
-	VXORPS    Z13, Z13, Z13
-	XORQ      CX, CX
-	MOVQ      AX, DI
-
-someexp:
-	VMOVUPS       (DX)(CX*1), Z14
-	PREFETCHT0    64(DI)
-	VSUBPS        Z10, Z14, Z14
-	VMAXPS        Z14, Z0, Z14
-	VMULPS        Z1, Z14, Z15
-	VRNDSCALEPS   $0x00, Z15, Z15
-	VFNMADD231PS  Z2, Z15, Z14
-	VFNMADD231PS  Z3, Z15, Z14
-	VMOVAPS       Z4, Z16
-	VFMADD213PS   Z5, Z14, Z16
-	VFMADD213PS   Z6, Z14, Z16
-	VFMADD213PS   Z7, Z14, Z16
-	VFMADD213PS   Z8, Z14, Z16
-	VFMADD213PS   Z9, Z14, Z16
-	VFMADD213PS   Z9, Z14, Z16
-	VSCALEFPS     Z15, Z16, Z14
-	TESTQ         $0x000001ff, CX
-	JNZ           somesum
-	TESTQ         CX, CX
-	JZ            somesum
-	VEXTRACTF64X4 $0x01, Z13, Y15
-	VCVTPS2PD     Y13, Z13
-	VADDPD        Z13, Z11, Z11
-	VCVTPS2PD     Y15, Z13
-	VADDPD        Z13, Z12, Z12
-	VXORPS        Z13, Z13, Z13
-
-somesum:
-	VADDPS        Z14, Z13, Z13
-	ADDQ          BX, DI
-	ADDQ          $0x40, CX
-	CMPQ          CX, SI
-	JLT           someexp
-	VEXTRACTF64X4 $0x01, Z13, Y0
-	VCVTPS2PD     Y13, Z1
-	VADDPD        Z1, Z11, Z11
-	VCVTPS2PD     Y0, Z0
-	VADDPD        Z0, Z12, Z12
-	VEXTRACTF64X4 $0x01, Z10, Y0
-	VCVTPS2PD     Y10, Z1
-	VCVTPS2PD     Y0, Z0
-	VMOVUPD       Z1, (R10)
-	VMOVUPD       Z0, 64(R10)
-	ADDQ          R9, R10
-	VMOVUPD       Z11, (R10)
-	VMOVUPD       Z12, 64(R10)
-	ADDQ          $0x00000080, R8
-
-stop:
+	JNZ           vector
 	VZEROUPPER
 	RET
 
-// func squaresOfColumnsZ(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// func squaresOfColumnsZ(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·squaresOfColumnsZ(SB), NOSPLIT, $0-56
 	MOVQ   x+8(FP), AX
 	MOVQ   n+24(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+32(FP), DX
-	SHLQ   $0x02, DX
-	IMUL3Q $0x00000040, CX, BX
-	MOVQ   results+0(FP), DI
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+32(FP), BX
+	SHLQ   $0x02, BX
+	IMUL3Q $0x00000040, CX, SI
+	MOVQ   results+0(FP), R8
 	MOVQ   stride+40(FP), CX
 	SHLQ   $0x03, CX
-	MOVQ   cols+48(FP), R8
-
-vector:
-	CMPQ   R8, $0x10
-	JLT    some
-	MOVQ   DI, R9
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	XORQ   CX, CX
-	MOVQ   AX, SI
-
-squares:
-	VMOVUPS       (SI), Z2
-	VEXTRACTF64X4 $0x01, Z2, Y3
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y3, Z3
-	VFMADD231PD   Z2, Z2, Z0
-	VFMADD231PD   Z3, Z3, Z1
-	ADDQ          DX, SI
-	ADDQ          $0x40, CX
-	CMPQ          CX, BX
-	JLT           squares
-	VMOVUPD       Z0, (R9)
-	VMOVUPD       Z1, 64(R9)
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x40, AX
-	SUBQ          $0x10, R8
-	JMP           vector
-
-some:
-	TESTQ  R8, R8
-	JZ     stop
-	MOVQ   $0x0000ffff, CX
-	BZHIQ  R8, CX, CX
-	KMOVW  CX, K1
-	MOVQ   DI, R8
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	XORQ   CX, CX
-	MOVQ   AX, SI
-
-somesquares:
-	VMOVUPS.Z     (SI), K1, Z2
-	VEXTRACTF64X4 $0x01, Z2, Y3
-	VCVTPS2PD     Y2, Z2
-	VCVTPS2PD     Y3, Z3
-	VFMADD231PD   Z2, Z2, Z0
-	VFMADD231PD   Z3, Z3, Z1
-	ADDQ          DX, SI
-	ADDQ          $0x40, CX
-	CMPQ          CX, BX
-	JLT           somesquares
-	VMOVUPD       Z0, (R8)
-	VMOVUPD       Z1, 64(R8)
-	ADDQ          $0x00000080, DI
-
-stop:
-	VZEROUPPER
-	RET
-
-// func momentsOfColumnsZ(results *float64, x *float32, room *float32, n int, apart int, stride int, cols int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·momentsOfColumnsZ(SB), NOSPLIT, $0-56
-	MOVQ   x+8(FP), AX
-	MOVQ   n+24(FP), CX
-	MOVQ   room+16(FP), DX
-	MOVQ   apart+32(FP), DX
-	SHLQ   $0x02, DX
-	IMUL3Q $0x00000040, CX, BX
-	MOVQ   results+0(FP), DI
-	MOVQ   stride+40(FP), R8
-	SHLQ   $0x03, R8
 	MOVQ   cols+48(FP), R9
 
 vector:
-	CMPQ          R9, $0x10
-	JLT           some
-	MOVQ          DI, R10
+	MOVQ   R8, R10
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	XORQ   CX, CX
+	XORQ   DI, DI
+
+squares:
+	PREFETCHT1    (DX)(DI*1)
+	ADDQ          BX, DI
+	VMOVUPS       (AX)(CX*1), Z2
+	VEXTRACTF64X4 $0x01, Z2, Y3
+	VCVTPS2PD     Y2, Z2
+	VCVTPS2PD     Y3, Z3
+	VFMADD231PD   Z2, Z2, Z0
+	VFMADD231PD   Z3, Z3, Z1
+	ADDQ          $0x40, CX
+	CMPQ          CX, SI
+	JLT           squares
+	VMOVUPD       Z0, (R10)
+	VMOVUPD       Z1, 64(R10)
+	ADDQ          $0x00000080, R8
+	ADDQ          SI, AX
+	ADDQ          $0x40, DX
+	SUBQ          $0x10, R9
+	JNZ           vector
+	VZEROUPPER
+	RET
+
+// func momentsOfColumnsZ(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·momentsOfColumnsZ(SB), NOSPLIT, $0-56
+	MOVQ   x+8(FP), AX
+	MOVQ   n+24(FP), CX
+	MOVQ   ahead+16(FP), DX
+	MOVQ   far+32(FP), BX
+	SHLQ   $0x02, BX
+	IMUL3Q $0x00000040, CX, SI
+	MOVQ   results+0(FP), R8
+	MOVQ   stride+40(FP), R9
+	SHLQ   $0x03, R9
+	MOVQ   cols+48(FP), R10
+
+vector:
+	MOVQ          R8, R11
 	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z1
 	VXORPS        Z2, Z2, Z2
 	VXORPS        Z3, Z3, Z3
@@ -21524,10 +20010,12 @@ vector:
 	VCVTPS2PD     Y0, Z0
 	VCVTPS2PD     Y6, Z6
 	XORQ          CX, CX
-	MOVQ          AX, SI
+	XORQ          DI, DI
 
 moments:
-	VMOVUPS       (SI), Z7
+	PREFETCHT1    (DX)(DI*1)
+	ADDQ          BX, DI
+	VMOVUPS       (AX)(CX*1), Z7
 	VEXTRACTF64X4 $0x01, Z7, Y8
 	VCVTPS2PD     Y7, Z7
 	VSUBPD        Z0, Z7, Z7
@@ -21537,68 +20025,22 @@ moments:
 	VSUBPD        Z6, Z7, Z7
 	VFMADD231PD   Z1, Z7, Z3
 	VFMADD231PD   Z7, Z7, Z5
-	ADDQ          DX, SI
 	ADDQ          $0x40, CX
-	CMPQ          CX, BX
+	CMPQ          CX, SI
 	JLT           moments
-	VMOVUPD       Z0, (R10)
-	VMOVUPD       Z6, 64(R10)
-	ADDQ          R8, R10
-	VMOVUPD       Z2, (R10)
-	VMOVUPD       Z3, 64(R10)
-	ADDQ          R8, R10
-	VMOVUPD       Z4, (R10)
-	VMOVUPD       Z5, 64(R10)
-	ADDQ          $0x00000080, DI
-	ADDQ          $0x40, AX
-	SUBQ          $0x10, R9
-	JMP           vector
-
-some:
-	TESTQ         R9, R9
-	JZ            stop
-	MOVQ          $0x0000ffff, CX
-	BZHIQ         R9, CX, CX
-	KMOVW         CX, K1
-	MOVQ          DI, R9
-	VBROADCASTSD  d3ff0000000000000<>+0(SB), Z1
-	VXORPS        Z2, Z2, Z2
-	VXORPS        Z3, Z3, Z3
-	VXORPS        Z4, Z4, Z4
-	VXORPS        Z5, Z5, Z5
-	VMOVUPS.Z     (AX), K1, Z0
-	VEXTRACTF64X4 $0x01, Z0, Y6
-	VCVTPS2PD     Y0, Z0
-	VCVTPS2PD     Y6, Z6
-	XORQ          CX, CX
-	MOVQ          AX, SI
-
-somemoments:
-	VMOVUPS.Z     (SI), K1, Z7
-	VEXTRACTF64X4 $0x01, Z7, Y8
-	VCVTPS2PD     Y7, Z7
-	VSUBPD        Z0, Z7, Z7
-	VFMADD231PD   Z1, Z7, Z2
-	VFMADD231PD   Z7, Z7, Z4
-	VCVTPS2PD     Y8, Z7
-	VSUBPD        Z6, Z7, Z7
-	VFMADD231PD   Z1, Z7, Z3
-	VFMADD231PD   Z7, Z7, Z5
-	ADDQ          DX, SI
-	ADDQ          $0x40, CX
-	CMPQ          CX, BX
-	JLT           somemoments
-	VMOVUPD       Z0, (R9)
-	VMOVUPD       Z6, 64(R9)
-	ADDQ          R8, R9
-	VMOVUPD       Z2, (R9)
-	VMOVUPD       Z3, 64(R9)
-	ADDQ          R8, R9
-	VMOVUPD       Z4, (R9)
-	VMOVUPD       Z5, 64(R9)
-	ADDQ          $0x00000080, DI
-
-stop:
+	VMOVUPD       Z0, (R11)
+	VMOVUPD       Z6, 64(R11)
+	ADDQ          R9, R11
+	VMOVUPD       Z2, (R11)
+	VMOVUPD       Z3, 64(R11)
+	ADDQ          R9, R11
+	VMOVUPD       Z4, (R11)
+	VMOVUPD       Z5, 64(R11)
+	ADDQ          $0x00000080, R8
+	ADDQ          SI, AX
+	ADDQ          $0x40, DX
+	SUBQ          $0x10, R10
+	JNZ           vector
 	VZEROUPPER
 	RET
 

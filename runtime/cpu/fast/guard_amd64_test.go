@@ -359,21 +359,35 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 	for _, of := range a.columns {
 		inColumns := func(t *testing.T) {
 			for n := 1; n < 4; n++ {
-				for cols := 1; cols < 4*a.lanes; cols++ {
+				for cols := a.lanes; cols < 4*a.lanes; cols += a.lanes {
 					inside(t, fmt.Sprintf("%d columns of %d", cols, n), func(g *guarded) {
 						f := func(n int) *float32 { return &g.floats(n)[0] }
-						lanes := (cols + a.lanes - 1) / a.lanes * a.lanes
-						results := guardedSlice[float64](g, partResults*lanes)
-						apart, outApart := cols+n, cols+2*n
-						x, out := f(n*apart-n), f(n*outApart-2*n)
-						of.whole(out, x, f(n*a.lanes), &results[2*lanes], 1, n, apart, outApart, cols)
-						of.parts(&results[0], x, f(n*a.lanes), n, apart, lanes, cols)
+						results, x := guardedSlice[float64](g, partResults*cols), f(n*cols)
+						of.whole(x, f(cols), x, &results[2*cols], 1, n, cols, cols)
+						of.parts(&results[0], x, x, n, cols, cols, cols)
 					})
 				}
 			}
 		}
 		all[strings.TrimSuffix(functionName(of.whole), "Z")] = inColumns
 		all[strings.TrimSuffix(functionName(of.parts), "Z")] = inColumns
+	}
+	for name, f := range map[string]func(dst, src *float32, n, apart, cols int){"columnsIn": a.columnsIn,
+		"columnsOut": a.columnsOut} {
+		all[name] = func(t *testing.T) {
+			for n := 1; n < 4; n++ {
+				for cols := 1; cols < 4*a.lanes; cols++ {
+					inside(t, fmt.Sprintf("%d rows of %d in turns", n, cols), func(g *guarded) {
+						matrix, lanes := &g.floats(n*(cols+n) - n)[0], (cols+a.lanes-1)/a.lanes*a.lanes
+						if list := &g.floats(n * lanes)[0]; name == "columnsIn" {
+							f(list, matrix, n, cols+n, cols)
+						} else {
+							f(matrix, list, n, cols+n, cols)
+						}
+					})
+				}
+			}
+		}
 	}
 	for name, words := range map[string]bool{"equalFloats": false, "equalWords": true} {
 		all[name] = func(t *testing.T) {

@@ -19,17 +19,15 @@ type rowFold struct {
 	lists       []Register
 }
 
-// columnRows are rows whose elements are `apart` bytes from each other. The first pass over a vector of rows copies their
-// elements to a room if there are more passes. So each line of memory is read once, and the rows stay in a cache
-// also if their elements compete for the same places there.
+// columnRows are rows whose elements take turns in memory: a vector has an element of each of some rows, and the vectors
+// of the next elements follow. A function may change them. So that the processor reads and writes memory while it
+// computes, one pass over the rows prefetches as many elements of two matrices, whose rows are `far` bytes apart: those
+// that the next call takes, and the place of the results.
 type columnRows struct {
-	label           string   // begins the labels of the code for this vector
-	part            *partial // the rows of the vector
-	several         bool     // whether there are several passes
-	passes          int      // the number of passes so far
-	room, end       Register // the room, and its size in bytes
-	apart, outApart Register // bytes between elements of a row in x, and in out
-	in, to          Register // the addresses of the pass's element in x, and in out
+	end       Register // the bytes of n vectors
+	ahead     Register
+	far, from Register // from is `far` times the number of the pass's element
+	reduces   bool     // whether a row has one result; then out has the results
 }
 
 // number is a float64 number of a row: a scalar, or of columns a vector for each half of the rows.
@@ -57,14 +55,15 @@ func (w width) rowFolds() {
 			w.columnFold(f)
 		}
 	}
-	w.columnParts("exponentials", "the greatest element and the sum of e^(x-greatest)", expConstants, true,
+	w.columnsMoved()
+	w.columnParts("exponentials", "the greatest element and the sum of e^(x-greatest)", expConstants,
 		func(f *rowFold) []number {
 			greatest, sum := f.exponentials(false)
 			return []number{f.wide(greatest), sum}
 		})
-	w.columnParts("squares", "the sum of the squares", nil, false,
+	w.columnParts("squares", "the sum of the squares", nil,
 		func(f *rowFold) []number { return []number{f.sumOfSquares()} })
-	w.columnParts("moments", "the first element, and the sums of the differences from it and of their squares", nil, false,
+	w.columnParts("moments", "the first element, and the sums of the differences from it and of their squares", nil,
 		func(f *rowFold) []number {
 			first, sum, square := f.rowMoments()
 			return []number{first, sum, square}
@@ -119,16 +118,18 @@ func (w width) rowFold(of rowFoldOf, lists int) {
 // columnFold generates a function of columns.
 func (w width) columnFold(of rowFoldOf) {
 	name := of.name + "Columns" + w.suffix
-	TEXT(name, NOSPLIT, "func(out, x, room *float32, checks *float64, eps float64, n, apart, outApart, cols int)")
-	Doc(fmt.Sprintf("%s sets out to %s of the elements x of cols rows, which have n elements.", name, of.what),
-		"The elements of a row are apart elements from each other in x, and outApart in out. room has n vectors. checks",
-		"has a number for each lane, which is finite in float32 if the row's values are.")
-	f := w.newColumns(of.name != "variance")
-	f.out = Load(Param("out"), GP64())
-	if !of.reduces {
-		f.outApart, f.to = Load(Param("outApart"), GP64()), GP64()
-		SHLQ(Imm(2), f.outApart)
+	TEXT(name, NOSPLIT, "func(x, out, ahead *float32, checks *float64, eps float64, n, far, cols int)")
+	what := []string{fmt.Sprintf("%s replaces the n elements x of cols rows, which are a multiple of the lanes, by", name),
+		of.what + "."}
+	if of.reduces {
+		what = []string{fmt.Sprintf("%s sets out to %s of the n elements x", name, of.what),
+			"of cols rows, which are a multiple of the lanes."}
 	}
+	Doc(append(what, "The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in",
+		"float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x",
+		"has the results.")...)
+	f := w.newColumns()
+	f.out, f.reduces = Load(Param("out"), GP64()), of.reduces
 	checks := Load(Param("checks"), GP64())
 	eps, _ := Param("eps").Resolve()
 	f.eps = eps.Addr
@@ -140,15 +141,16 @@ func (w width) columnFold(of rowFoldOf) {
 	})
 }
 
-// columnParts generates a function of the results of parts of columns. several says whether it reads the elements
-// several times.
-func (w width) columnParts(name, what string, constants []float32, several bool, row func(f *rowFold) []number) {
+// columnParts generates a function of the results of parts of columns.
+func (w width) columnParts(name, what string, constants []float32, row func(f *rowFold) []number) {
 	name += "OfColumns" + w.suffix
-	TEXT(name, NOSPLIT, "func(results *float64, x, room *float32, n, apart, stride, cols int)")
-	Doc(fmt.Sprintf("%s finds %s of cols rows of n", name, what),
-		"elements x, which are apart elements from each other. The lists of results have a number for each lane. They are",
-		"stride numbers from each other. room has n vectors.")
-	f := w.newColumns(several)
+	TEXT(name, NOSPLIT, "func(results *float64, x, ahead *float32, n, far, stride, cols int)")
+	Doc(fmt.Sprintf("%s finds %s of cols", name, what),
+		"rows, which are a multiple of the lanes, of n elements x. The rows of a vector take turns, see columnsIn. Each row",
+		"has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows",
+		"are far elements apart.")
+	f := w.newColumns()
+	f.reduces = true
 	results, stride := Load(Param("results"), GP64()), Load(Param("stride"), GP64())
 	SHLQ(Imm(3), stride)
 	defer w.keepConstants(constants...)()
@@ -165,35 +167,97 @@ func (w width) columnParts(name, what string, constants []float32, several bool,
 	})
 }
 
+// columnsMoved generates the functions that copy columns of a matrix to vectors of their own, and back.
+func (w width) columnsMoved() {
+	for _, name := range []string{"columnsIn", "columnsOut"} {
+		TEXT(name+w.suffix, NOSPLIT, "func(dst, src *float32, n, apart, cols int)")
+		if name == "columnsIn" {
+			Doc(fmt.Sprintf("%s%s copies n rows of cols elements, which are apart elements from each other, to dst: first", name,
+				w.suffix), "a vector of each row, then the next vector of each row, and so on.")
+		} else {
+			Doc(fmt.Sprintf("%s%s copies src to n rows of cols elements, which are apart elements from each other: src has", name,
+				w.suffix), "first a vector of each row, then the next vector of each row, and so on.")
+		}
+		load := func(name string) Register { return Load(Param(name), GP64()) }
+		matrix, vectors := load("src"), load("dst")
+		if name == "columnsOut" {
+			matrix, vectors = vectors, matrix
+		}
+		n, apart, whole, rest, step := load("n"), load("apart"), load("cols"), GP64(), GP64()
+		SHLQ(Imm(2), apart)
+		MOVQ(whole, rest)
+		ANDQ(Imm(uint64(w.lanes()-1)), rest)
+		SUBQ(rest, whole)
+		SHLQ(Imm(2), whole)
+		IMUL3Q(U32(w.size), n, step)
+		move := func(p *partial, row, column Mem) {
+			y := w.vector()
+			if name == "columnsIn" {
+				p.load(row, y)
+				VMOVUPS(y, column)
+			} else {
+				VMOVUPS(column, y)
+				p.store(y, row)
+			}
+		}
+		some, at, to := w.partial(rest), GP64(), GP64()
+		Label("row")
+		XORQ(at, at)
+		MOVQ(vectors, to)
+		Label("vector")
+		CMPQ(at, whole)
+		JGE(LabelRef("rest"))
+		move(&partial{width: w}, Mem{Base: matrix, Index: at, Scale: 1}, Mem{Base: to})
+		ADDQ(Imm(uint64(w.size)), at)
+		ADDQ(step, to)
+		JMP(LabelRef("vector"))
+		Label("rest")
+		TESTQ(rest, rest)
+		JZ(LabelRef("done"))
+		move(some, Mem{Base: matrix, Index: at, Scale: 1}, Mem{Base: to})
+		Label("done")
+		ADDQ(apart, matrix)
+		ADDQ(Imm(uint64(w.size)), vectors)
+		DECQ(n)
+		JNZ(LabelRef("row"))
+		VZEROUPPER()
+		RET()
+	}
+}
+
 // newColumns generates the beginning of a function of columns.
-func (w width) newColumns(several bool) *rowFold {
-	f := &rowFold{rowLoop: &rowLoop{width: w, x: Load(Param("x"), GP64()), n: Load(Param("n"), GP64()), at: GP64()},
-		columnRows: &columnRows{several: several, room: Load(Param("room"), GP64()), end: GP64(),
-			apart: Load(Param("apart"), GP64()), in: GP64()}}
-	SHLQ(Imm(2), f.apart)
+func (w width) newColumns() *rowFold {
+	load := func(name string) Register { return Load(Param(name), GP64()) }
+	f := &rowFold{rowLoop: &rowLoop{width: w, x: load("x"), n: load("n"), at: GP64()}, columnRows: &columnRows{
+		end: GP64(), ahead: load("ahead"), far: load("far"), from: GP64()}}
+	SHLQ(Imm(2), f.far)
 	IMUL3Q(U32(w.size), f.n, f.end)
 	return f
 }
 
 // eachVector generates a loop over the vectors of columns, and the end of the function.
 func (f *rowFold) eachVector(vector func()) {
-	cols, lanes := Load(Param("cols"), GP64()), f.lanes()
+	cols := Load(Param("cols"), GP64())
 	Label("vector")
-	CMPQ(cols, Imm(uint64(lanes)))
-	JLT(LabelRef("some"))
-	f.part = &partial{width: f.width}
 	vector()
-	ADDQ(Imm(uint64(f.size)), f.x)
-	SUBQ(Imm(uint64(lanes)), cols)
-	JMP(LabelRef("vector"))
-	Label("some")
-	TESTQ(cols, cols)
-	JZ(LabelRef("stop"))
-	f.label, f.passes, f.part = "some", 0, f.partial(cols)
-	vector()
-	Label("stop")
+	ADDQ(f.end, f.x)
+	ADDQ(Imm(uint64(f.size)), f.ahead)
+	SUBQ(Imm(uint64(f.lanes())), cols)
+	JNZ(LabelRef("vector"))
 	VZEROUPPER()
 	RET()
+}
+
+// prefetch generates code that prefetches what later calls need, see columnRows.
+func (f *rowFold) prefetch() {
+	if f.columnRows == nil {
+		return
+	}
+	PREFETCHT1(Mem{Base: f.ahead, Index: f.from, Scale: 1})
+	if !f.reduces {
+		PREFETCHT1(Mem{Base: f.out, Index: f.from, Scale: 1})
+	}
+	ADDQ(f.far, f.from)
 }
 
 // storeNumber generates code that stores a number of each column.
@@ -209,70 +273,45 @@ func (f *rowFold) pass(name string, vector func(p *partial)) {
 		f.rowLoop.pass(name, vector)
 		return
 	}
-	f.passes++
-	name = f.label + name
 	XORQ(f.at, f.at)
-	MOVQ(f.x, f.in)
-	if f.to != nil {
-		MOVQ(f.out, f.to)
-	}
+	XORQ(f.from, f.from)
 	Label(name)
-	vector(f.part)
-	ADDQ(f.apart, f.in)
-	if f.to != nil {
-		ADDQ(f.outApart, f.to)
-	}
+	vector(&partial{width: f.width})
 	ADDQ(Imm(uint64(f.size)), f.at)
 	CMPQ(f.at, f.end)
 	JLT(LabelRef(name))
 }
 
-// inRoom returns the place of the elements in the room of columns.
-func (f *rowFold) inRoom() Mem { return Mem{Base: f.room, Index: f.at, Scale: 1} }
-
 // load generates code that loads elements of the row.
 func (f *rowFold) load(p *partial) VecVirtual {
-	y := f.vector()
-	switch {
-	case f.columnRows == nil:
-		p.load(Mem{Base: f.x, Index: f.at, Scale: 4}, y)
-	case f.passes > 1:
-		VMOVUPS(f.inRoom(), y)
-	default:
-		p.load(Mem{Base: f.in}, y)
-		if f.several {
-			VMOVUPS(y, f.inRoom())
-		}
+	y, from := f.vector(), Mem{Base: f.x, Index: f.at, Scale: 4}
+	if f.columnRows != nil {
+		from = f.place()
 	}
+	p.load(from, y)
 	return y
 }
 
 // keep generates code that stores y for a later pass, which calls kept.
-func (f *rowFold) keep(p *partial, y VecVirtual) {
-	if f.columnRows == nil {
-		p.store(y, Mem{Base: f.out, Index: f.at, Scale: 4})
-	} else {
-		VMOVUPS(y, f.inRoom())
-	}
-}
+func (f *rowFold) keep(p *partial, y VecVirtual) { p.store(y, f.place()) }
 
 // kept generates code that loads what keep stored.
 func (f *rowFold) kept(p *partial) VecVirtual {
 	y := f.vector()
-	if f.columnRows == nil {
-		p.load(Mem{Base: f.out, Index: f.at, Scale: 4}, y)
-	} else {
-		VMOVUPS(f.inRoom(), y)
-	}
+	p.load(f.place(), y)
 	return y
+}
+
+// place returns the place of a vector of results. Columns have it where the elements are.
+func (f *rowFold) place() Mem {
+	if f.columnRows != nil {
+		return Mem{Base: f.x, Index: f.at, Scale: 1}
+	}
+	return Mem{Base: f.out, Index: f.at, Scale: 4}
 }
 
 // store generates code that stores results y, multiplied by the first list and added to the second.
 func (f *rowFold) store(p *partial, y VecVirtual) {
-	if f.columnRows != nil {
-		p.store(y, Mem{Base: f.to})
-		return
-	}
 	for i, list := range f.lists {
 		z := f.vector()
 		p.load(Mem{Base: list, Index: f.at, Scale: 4}, z)
@@ -282,7 +321,7 @@ func (f *rowFold) store(p *partial, y VecVirtual) {
 			VADDPS(z, y, y)
 		}
 	}
-	p.store(y, Mem{Base: f.out, Index: f.at, Scale: 4})
+	p.store(y, f.place())
 }
 
 // broadcast generates code that returns a number, rounded to float32, in all elements of a vector, or in the column's.
@@ -410,13 +449,11 @@ func (f *rowFold) exponentials(keeps bool) (greatest VecVirtual, sum number) {
 	}
 	sums := f.newNarrowSums()
 	if f.columnRows != nil {
-		sums.columns, sums.label = true, f.label
+		sums.step = f.size
 	}
 	f.pass("exp", func(p *partial) {
 		y := f.load(p)
-		if f.columnRows != nil {
-			PREFETCHT0(Mem{Base: f.in, Disp: f.size}) // the next vector of columns
-		}
+		f.prefetch()
 		VSUBPS(greatest, y, y)
 		f.expBelow(y)
 		if keeps {
@@ -495,7 +532,7 @@ func (f *rowFold) logSumExp() number {
 // put generates code that stores the result of a row that has only one.
 func (f *rowFold) put(x number) {
 	if f.columnRows != nil {
-		f.part.store(f.broadcast(x), Mem{Base: f.out})
+		VMOVUPS(f.broadcast(x), Mem{Base: f.out})
 		return
 	}
 	narrow := XMM()
@@ -507,6 +544,7 @@ func (f *rowFold) put(x number) {
 func (f *rowFold) sumOfSquares() number {
 	acc := [2]VecVirtual{f.zero(), f.zero()}
 	f.pass("squares", func(p *partial) {
+		f.prefetch()
 		for i, half := range f.doubles(p) {
 			VFMADD231PD(half, half, acc[i])
 		}
@@ -556,7 +594,7 @@ func (f *rowFold) doubles(p *partial) (to [2]VecVirtual) {
 func (f *rowFold) rowMoments() (first, sum, square number) {
 	m := f.newMoments()
 	if f.columnRows != nil {
-		f.part.load(Mem{Base: f.x}, m.narrow)
+		VMOVUPS(Mem{Base: f.x}, m.narrow)
 		first = f.wide(m.narrow)
 		copy(m.first[:], first)
 	} else {
@@ -565,6 +603,7 @@ func (f *rowFold) rowMoments() (first, sum, square number) {
 		VBROADCASTSD(first[0], m.first[0])
 	}
 	f.pass("moments", func(p *partial) {
+		f.prefetch()
 		if f.columnRows != nil {
 			parts := f.halves(f.load(p))
 			m.add([2]Op{parts[0], parts[1]})

@@ -144,34 +144,26 @@ type narrowSums struct {
 	width
 	acc    [2]VecVirtual
 	narrow VecVirtual
-	// Whether the vectors have elements of different rows: then the sums are by lane, and each row has its own.
-	columns bool
-	label   string // begins the label in the code
+	step   int // how much the register `at` of add grows from vector to vector
 }
 
 // newNarrowSums generates code that sets sums to 0.
 func (w width) newNarrowSums() *narrowSums {
-	return &narrowSums{width: w, acc: [2]VecVirtual{w.zero(), w.zero()}, narrow: w.zero()}
+	return &narrowSums{w, [2]VecVirtual{w.zero(), w.zero()}, w.zero(), w.lanes()}
 }
 
-// add generates code that adds y, the part p of a row from element at on. It changes y outside of the part. Of columns,
-// at counts the bytes of their vectors.
+// add generates code that adds y, the part p of a row from element at on. It changes y outside of the part.
 func (s *narrowSums) add(p *partial, at Register, y VecVirtual) {
-	step := s.size
-	if !s.columns {
-		p.clear(y)
-		step = s.lanes()
-	}
-	if p.mask == nil || s.columns {
+	if p.clear(y); p.mask == nil {
 		// Every 8 vectors, but not at the first, the sums go to float64.
 		const few = 8
-		TESTQ(U32(few*step-1), at)
-		JNZ(LabelRef(s.label + "sum"))
+		TESTQ(U32(few*s.step-1), at)
+		JNZ(LabelRef("sum"))
 		TESTQ(at, at)
-		JZ(LabelRef(s.label + "sum"))
+		JZ(LabelRef("sum"))
 		s.widen()
 		VXORPS(s.narrow, s.narrow, s.narrow)
-		Label(s.label + "sum")
+		Label("sum")
 	}
 	VADDPS(y, s.narrow, s.narrow)
 }
