@@ -79,6 +79,7 @@ func TestEqualIdentityEqualText(t *testing.T) {
 			symbols  string
 		}
 		texts, again := map[key]string{}, 0
+		variants := map[kernel.Identity][]schedule.Candidate{} // listing them takes long
 		for seed := range uint64(graphs) {
 			g, err := graphgen.New(seed, graphgen.Options{})
 			if err != nil {
@@ -100,10 +101,14 @@ func TestEqualIdentityEqualText(t *testing.T) {
 				if k.Identity() != id {
 					t.Fatalf("graph %d: kernel %d has another identity without names", seed, i)
 				}
-				// Kernels of one identity try the same schedules. Listing those takes long.
+				// Kernels of one identity try the same schedules.
 				schedules := []kernel.Schedule{low.Schedules[i]}
 				if n := len(id.Structure); n%4 == 0 {
-					all := schedule.Variants(k, caps)
+					all, ok := variants[id]
+					if !ok {
+						all = schedule.Variants(k, caps)
+						variants[id] = all
+					}
 					schedules = append(schedules, all[n%len(all)].Schedule, all[n*n%len(all)].Schedule)
 				}
 				for _, s := range schedules {

@@ -177,6 +177,9 @@ func factorsKey(fs []*Factor) string {
 
 // canonical returns the sum of terms and c in canonical form: it adds up terms with equal factors and sorts the terms.
 func canonical(terms []Term, c int64) Index {
+	if len(terms) == 0 || len(terms) == 1 && terms[0].Coef != 0 { // there is nothing to add up or to sort
+		return Index{terms, c}
+	}
 	sums := map[string]*Term{}
 	var order []string
 	for _, t := range terms {

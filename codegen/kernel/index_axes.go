@@ -1,6 +1,10 @@
 package kernel
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // Walk calls visit for every factor of x, including those inside quotients, remainders and clamps.
 func (x Index) Walk(visit func(*Factor)) {
@@ -37,16 +41,23 @@ func (x Index) HasClamp() bool {
 
 // Uses reports whether x depends on the axis, directly or through loaded values.
 func (x Index) Uses(axis int) bool {
-	used := false
-	x.Walk(func(f *Factor) {
-		switch f.Kind {
-		case FactorAxis:
-			used = used || f.Axis == axis
-		case FactorValue:
-			used = used || f.Value.Uses(axis)
-		}
-	})
-	return used
+	return slices.ContainsFunc(x.terms, func(t Term) bool { return t.uses(axis) })
+}
+
+func (t Term) uses(axis int) bool {
+	return slices.ContainsFunc(t.Factors, func(f *Factor) bool { return f.uses(axis) })
+}
+
+func (f *Factor) uses(axis int) bool {
+	switch f.Kind {
+	case FactorAxis:
+		return f.Axis == axis
+	case FactorDiv, FactorMod, FactorClamp:
+		return f.X.Uses(axis) || f.D.Uses(axis)
+	case FactorValue:
+		return f.Value.Uses(axis)
+	}
+	return false
 }
 
 // Stride returns the increase of x when the coordinate along the axis grows by one, as a polynomial. It reports false
@@ -54,33 +65,29 @@ func (x Index) Uses(axis int) bool {
 func (x Index) Stride(axis int) (Index, bool) {
 	var terms []Term
 	for _, t := range x.terms {
-		n := 0
-		var rest []*Factor
-		for _, f := range t.Factors {
-			switch {
-			case f.Kind == FactorAxis && f.Axis == axis:
-				n++
-			case single(f).Uses(axis):
-				return Index{}, false
-			default:
-				rest = append(rest, f)
-			}
+		if !t.uses(axis) {
+			continue
 		}
-		if n > 1 { // the axis occurs squared
+		i := slices.IndexFunc(t.Factors, func(f *Factor) bool { return f.Kind == FactorAxis && f.Axis == axis })
+		if i < 0 {
 			return Index{}, false
 		}
-		if n == 1 {
-			terms = append(terms, Term{t.Coef, rest})
+		rest := Term{t.Coef, slices.Concat(t.Factors[:i], t.Factors[i+1:])}
+		if rest.uses(axis) { // the axis occurs squared, or also inside another factor
+			return Index{}, false
 		}
+		terms = append(terms, rest)
 	}
 	return canonical(terms, 0).foldEmpty(), true
 }
 
 // DropAxis returns x with the coordinate along the axis set to 0. x must be linear in the axis.
 func (x Index) DropAxis(axis int) Index {
-	s, _ := x.Stride(axis)
-	// The extent must not be 1, because Axis would then return the constant 0.
-	return x.Minus(s.Mul(Axis(axis, ir.D(2))))
+	if _, linear := x.Stride(axis); !linear {
+		return x
+	}
+	// The other terms are in canonical form, as x is.
+	return Index{slices.DeleteFunc(slices.Clone(x.terms), func(t Term) bool { return t.uses(axis) }), x.c}
 }
 
 // Multiple returns the largest power of two, up to limit, that provably divides x.
@@ -138,5 +145,8 @@ func (f *Factor) substitute(at func(int, ir.Dim) Index, value func(*Expr) *Expr)
 // coordinate is. Then n neighbors along the axis are one aligned vector.
 func (x Index) Adjacent(axis, n int) bool {
 	stride, linear := x.Stride(axis)
-	return linear && stride.Equal(Const(1)) && x.DropAxis(axis).Multiple(int64(n)) == int64(n)
+	return linear && stride.isOne() && x.DropAxis(axis).Multiple(int64(n)) == int64(n)
 }
+
+// isOne reports whether x is the number 1.
+func (x Index) isOne() bool { return x.IsConst() && x.c == 1 }

@@ -3,8 +3,7 @@ package kernel
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -85,9 +84,14 @@ func (l Launch) String() string { return l.line() }
 // line describes a schedule by the variant, the workgroup size, the given words and the subgroup size. It skips empty
 // words.
 func (l Launch) line(words ...string) string {
-	words = slices.Concat([]string{string(l.Variant), count("wg", l.Workgroup)}, words,
-		[]string{above(0, "subgroup", l.Subgroup)})
-	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
+	var b strings.Builder
+	b.WriteString(string(l.Variant) + " " + count("wg", l.Workgroup))
+	for _, w := range append(words, above(0, "subgroup", l.Subgroup)) {
+		if w != "" {
+			b.WriteString(" " + w)
+		}
+	}
+	return b.String()
 }
 
 // decoders has, for each variant, the function that decodes its parameters from JSON.
@@ -147,7 +151,7 @@ func Numbers(s Schedule) map[string]float64 {
 }
 
 // count prints a parameter as a word of a schedule, such as "wg=256".
-func count(name string, n int) string { return fmt.Sprintf("%s=%d", name, n) }
+func count(name string, n int) string { return name + "=" + strconv.Itoa(n) }
 
 // above prints a count if it exceeds the usual value, and "" otherwise.
 func above(usual int, name string, n int) string {
@@ -159,7 +163,11 @@ func above(usual int, name string, n int) string {
 
 // size prints extents as a word of a schedule, such as "tile=64x64x16".
 func size(name string, extents ...int) string {
-	return name + "=" + strings.Trim(strings.ReplaceAll(fmt.Sprint(extents), " ", "x"), "[]")
+	text := []byte(name)
+	for i, n := range extents {
+		text = strconv.AppendInt(append(text, "=x"[min(i, 1)]), int64(n), 10)
+	}
+	return string(text)
 }
 
 // flag returns name if set, and "" otherwise.

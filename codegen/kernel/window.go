@@ -36,7 +36,7 @@ func (f *Factor) runStride(axis, n int) (int64, bool) {
 		return 0, false
 	}
 	stride, linear := f.X.Stride(axis)
-	if !linear || !stride.Equal(Const(1)) || f.X.DropAxis(axis).Multiple(int64(n)) != int64(n) {
+	if !linear || !stride.isOne() || f.X.DropAxis(axis).Multiple(int64(n)) != int64(n) {
 		return 0, false
 	}
 	if f.Kind == FactorDiv { // the neighbors do not cross a multiple of n

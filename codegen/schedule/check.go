@@ -36,11 +36,18 @@ func New(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (kernel.Schedule
 
 // check returns the reason why a normalized schedule cannot run a kernel on a device, or nil.
 func check(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	checks := []func(*kernel.Kernel, kernel.Schedule, device.Caps) error{checkFamily, checkWorkgroup, checkSubgroup,
-		checkStorage, checkVariant, checkShared}
-	for _, check := range checks {
+	if err := refusal(k, s, caps); err != nil {
+		return fmt.Errorf("schedule: schedule %q of kernel %s on %s: %w", s, k.Name, caps.Name, err)
+	}
+	return nil
+}
+
+// refusal is check with an error that does not describe the schedule. Describing thousands of them takes long.
+func refusal(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
+	for _, check := range [...]func(*kernel.Kernel, kernel.Schedule, device.Caps) error{checkFamily, checkWorkgroup,
+		checkSubgroup, checkStorage, checkVariant, checkShared} {
 		if err := check(k, s, caps); err != nil {
-			return fmt.Errorf("schedule: schedule %q of kernel %s on %s: %w", s, k.Name, caps.Name, err)
+			return err
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func TestSchedulesReadApart(t *testing.T) {
 					continue
 				}
 				seen[s] = true
-				if check(k, s, caps) != nil {
+				if refusal(k, s, caps) != nil {
 					continue
 				}
 				if again := normalize(k, s, caps); again != s {

@@ -178,7 +178,7 @@ func RatedCandidates(k *kernel.Kernel, caps device.Caps) []Candidate {
 	for _, c := range Candidates(k, caps) {
 		c.Schedule = withSplits(c.Schedule, AttentionTileOf(s).Splits) // as in Variants
 		r, ok := RatedOf(k, c.Schedule, caps)
-		if !ok || r.Table != first.Table || seen[c.Schedule] || check(k, c.Schedule, caps) != nil {
+		if !ok || r.Table != first.Table || seen[c.Schedule] || refusal(k, c.Schedule, caps) != nil {
 			continue
 		}
 		seen[c.Schedule] = true

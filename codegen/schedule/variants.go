@@ -30,7 +30,7 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 		if len(all) > 0 { // keep the number of splits that the kernel has
 			c.Schedule = withSplits(c.Schedule, AttentionTileOf(all[0].Schedule).Splits)
 		}
-		if seen[c.Schedule] || check(k, c.Schedule, caps) != nil {
+		if seen[c.Schedule] || refusal(k, c.Schedule, caps) != nil {
 			return
 		}
 		seen[c.Schedule] = true
@@ -107,25 +107,31 @@ func around(s kernel.Schedule) (all []kernel.Schedule) {
 		described[text] = true
 		return true
 	}
-	ones := slices.DeleteFunc(steps(s), func(s kernel.Schedule) bool { return !isNew(s) })
-	for _, one := range ones {
-		all = append(all, one)
-		for _, two := range steps(one) {
-			if isNew(two) {
-				all = append(all, two)
+	fields := reflect.VisibleFields(reflect.TypeOf(s))
+	ones := make([][]kernel.Schedule, len(fields))
+	for i := range fields {
+		ones[i] = slices.DeleteFunc(steps(s, fields[i:i+1]), func(s kernel.Schedule) bool { return !isNew(s) })
+	}
+	for i := range fields {
+		for _, one := range ones[i] {
+			all = append(all, one)
+			// A step of an earlier field and this one lead to the same schedule in either order.
+			for _, two := range steps(one, fields[i:]) {
+				if isNew(two) {
+					all = append(all, two)
+				}
 			}
 		}
 	}
 	return all
 }
 
-// steps lists the schedules that differ from s in one parameter: a number is doubled or halved or becomes one of its
-// jumps, a flag is changed, or the prefetch has another mode.
-func steps(s kernel.Schedule) (all []kernel.Schedule) {
+// steps lists the schedules that differ from s in one of the fields: a number is doubled or halved or becomes one of
+// its jumps, a flag is changed, or the prefetch has another mode.
+func steps(s kernel.Schedule, fields []reflect.StructField) (all []kernel.Schedule) {
 	from := reflect.ValueOf(s)
-	for _, field := range reflect.VisibleFields(from.Type()) {
-		now := from.FieldByIndex(field.Index)
-		for _, value := range otherValues(field.Name, now) {
+	for _, field := range fields {
+		for _, value := range otherValues(field.Name, from.FieldByIndex(field.Index)) {
 			to := reflect.New(from.Type()).Elem()
 			to.Set(from)
 			to.FieldByIndex(field.Index).Set(reflect.ValueOf(value))
