@@ -57,24 +57,25 @@ func New(want string) (*Backend, error) {
 	return b, nil
 }
 
-// Name implements compute.Backend.
+// Name implements compute.Backend: it returns the constant [Name].
 func (b *Backend) Name() string { return Name }
 
-// String implements compute.Backend.
+// String implements compute.Backend: it returns the constant [Name].
 func (b *Backend) String() string { return Name }
 
-// Description implements compute.Backend.
+// Description implements compute.Backend: it returns vkc's version, the device, and why that device was chosen.
 func (b *Backend) Description() string {
 	return fmt.Sprintf("vkc %s on %s", vkc.Version(), b.device.Why())
 }
 
-// NumDevices implements compute.Backend: there is one.
+// NumDevices implements compute.Backend: it returns 1.
 func (b *Backend) NumDevices() int { return 1 }
 
-// DeviceDescription implements compute.Backend.
+// DeviceDescription implements compute.Backend: it returns the device's name.
 func (b *Backend) DeviceDescription(compute.DeviceNum) string { return b.device.Name() }
 
-// Capabilities implements compute.Backend.
+// Capabilities implements compute.Backend: it returns the operations and the dtypes that the device supports, and that
+// functions and dynamic axes are supported.
 func (b *Backend) Capabilities() compute.Capabilities {
 	return compute.Capabilities{
 		Operations:  maps.Clone(operations),
@@ -84,14 +85,15 @@ func (b *Backend) Capabilities() compute.Capabilities {
 	}
 }
 
-// Builder implements compute.Backend.
+// Builder implements compute.Backend: it returns a builder for a computation of that name, with an empty main function.
 func (b *Backend) Builder(name string) compute.Builder {
 	builder := &Builder{backend: b, name: name}
 	builder.main = builder.function(compute.MainName, nil)
 	return builder
 }
 
-// BufferFromFlatData implements compute.Backend. The values are copied.
+// BufferFromFlatData implements compute.Backend: it returns a buffer of a shape with a copy of flat, a slice of its
+// elements in row-major order.
 func (b *Backend) BufferFromFlatData(device compute.DeviceNum, flat any, shape shapes.Shape) (compute.Buffer, error) {
 	if err := b.check(device); err != nil {
 		return nil, err
@@ -103,15 +105,16 @@ func (b *Backend) BufferFromFlatData(device compute.DeviceNum, flat any, shape s
 	return newBuffer(b, shape.DType, b.onHost(d)), nil
 }
 
-// HasSharedBuffers implements compute.Backend: the host cannot access device buffers directly.
+// HasSharedBuffers implements compute.Backend: it returns false, because the host cannot access device buffers
+// directly.
 func (b *Backend) HasSharedBuffers() bool { return false }
 
-// NewSharedBuffer implements compute.Backend.
+// NewSharedBuffer implements compute.Backend: it returns compute.ErrNotImplemented.
 func (b *Backend) NewSharedBuffer(compute.DeviceNum, shapes.Shape) (compute.Buffer, any, error) {
 	return nil, nil, errors.Wrapf(compute.ErrNotImplemented, "NewSharedBuffer in backend %s", Name)
 }
 
-// Finalize implements compute.Backend.
+// Finalize implements compute.Backend: it closes the programs, the tensors and the device. Later calls do nothing.
 func (b *Backend) Finalize() {
 	if b.finalized.Swap(true) {
 		return
@@ -129,7 +132,7 @@ func (b *Backend) Finalize() {
 	_ = b.device.Close()
 }
 
-// IsFinalized implements compute.Backend.
+// IsFinalized implements compute.Backend: it reports whether Finalize was called.
 func (b *Backend) IsFinalized() bool { return b.finalized.Load() }
 
 // check refuses a device that is not there, and a backend that is finalized.

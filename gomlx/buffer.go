@@ -174,10 +174,11 @@ func (buf *Buffer) held(donate bool) (*storage, error) {
 	return buf.store.share(), nil
 }
 
-// Backend implements compute.Buffer.
+// Backend implements compute.Buffer: it returns the backend that the buffer belongs to.
 func (buf *Buffer) Backend() compute.Backend { return buf.backend }
 
-// Finalize implements compute.Buffer.
+// Finalize implements compute.Buffer: it gives up the buffer's elements. Their memory is freed when no other buffer or
+// run uses them. Later calls do nothing.
 func (buf *Buffer) Finalize() error {
 	buf.mu.Lock()
 	defer buf.mu.Unlock()
@@ -189,13 +190,14 @@ func (buf *Buffer) Finalize() error {
 	return buf.store.close()
 }
 
-// Shape implements compute.Buffer.
+// Shape implements compute.Buffer: it returns the buffer's dtype and extents.
 func (buf *Buffer) Shape() (shapes.Shape, error) { return buf.shape, nil }
 
-// DeviceNum implements compute.Buffer.
+// DeviceNum implements compute.Buffer: it returns 0, the number of the only device.
 func (buf *Buffer) DeviceNum() (compute.DeviceNum, error) { return 0, nil }
 
-// ToFlatData implements compute.Buffer. It waits for the computation that makes the buffer.
+// ToFlatData implements compute.Buffer: it copies the elements to flat, a slice of the dtype's Go type, in row-major
+// order. It waits for the computation that makes the buffer.
 func (buf *Buffer) ToFlatData(flat any) error {
 	to, err := bytesOf(flat, buf.shape)
 	if err != nil {
@@ -209,12 +211,13 @@ func (buf *Buffer) ToFlatData(flat any) error {
 	return firstError(err, s.close())
 }
 
-// Data implements compute.Buffer.
+// Data implements compute.Buffer: it returns compute.ErrNotImplemented, because buffers are not shared with the host.
 func (buf *Buffer) Data() (any, error) {
 	return nil, errors.Wrapf(compute.ErrNotImplemented, "Buffer.Data in backend %s: see Backend.HasSharedBuffers", Name)
 }
 
-// CopyToDevice implements compute.Buffer: there is one device.
+// CopyToDevice implements compute.Buffer: it returns another buffer with the same elements, which both share. The
+// device must be number 0.
 func (buf *Buffer) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
 	if err := buf.backend.check(device); err != nil {
 		return nil, err

@@ -23,13 +23,14 @@ type Builder struct {
 
 var _ compute.Builder = (*Builder)(nil)
 
-// Name implements compute.Builder.
+// Name implements compute.Builder: it returns the computation's name.
 func (b *Builder) Name() string { return b.name }
 
-// Main implements compute.Builder.
+// Main implements compute.Builder: it returns the function that the computation runs.
 func (b *Builder) Main() compute.Function { return b.main }
 
-// NewFunction implements compute.Builder.
+// NewFunction implements compute.Builder: it returns an empty function that other functions of the computation can
+// call.
 func (b *Builder) NewFunction(name string) (compute.Function, error) {
 	switch {
 	case b.compiled:
@@ -44,7 +45,7 @@ func (b *Builder) function(name string, parent *Function) *Function {
 	return &Function{Function: notimplemented.Function{ErrFn: notImplemented}, builder: b, name: name, parent: parent}
 }
 
-// OpShape implements compute.Builder.
+// OpShape implements compute.Builder: it returns the shape of a value.
 func (b *Builder) OpShape(v compute.Value) (shapes.Shape, error) { return b.main.Shape(v) }
 
 // Compile implements compute.Builder. It prepares the computation, unless it has dynamic axes, but compiles no program
@@ -112,13 +113,13 @@ type Function struct {
 
 var _ compute.Function = (*Function)(nil)
 
-// Name implements compute.Function.
+// Name implements compute.Function: it returns the function's name, which is empty for a closure.
 func (f *Function) Name() string { return f.name }
 
-// Builder implements compute.Function.
+// Builder implements compute.Function: it returns the builder of the function's computation.
 func (f *Function) Builder() compute.Builder { return f.builder }
 
-// Parent implements compute.Function.
+// Parent implements compute.Function: it returns the function that a closure was made in, or nil.
 func (f *Function) Parent() compute.Function {
 	if f.parent == nil {
 		return nil
@@ -126,7 +127,7 @@ func (f *Function) Parent() compute.Function {
 	return f.parent
 }
 
-// Closure implements compute.Function.
+// Closure implements compute.Function: it returns an empty function without a name, which may use the values of f.
 func (f *Function) Closure() (compute.Function, error) {
 	if err := f.open(); err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (f *Function) Closure() (compute.Function, error) {
 	return f.builder.function("", f), nil
 }
 
-// Shape implements compute.Function.
+// Shape implements compute.Function: it returns the shape of a value.
 func (f *Function) Shape(v compute.Value) (shapes.Shape, error) {
 	if v, ok := v.(*value); ok && v != nil {
 		return v.shape, nil
@@ -182,7 +183,7 @@ func (f *Function) values(op compute.OpType, of ...compute.Value) ([]*value, err
 	return values, nil
 }
 
-// Parameter implements compute.Function.
+// Parameter implements compute.Function: it adds a parameter and returns its value. Sharding is not supported.
 func (f *Function) Parameter(name string, shape shapes.Shape, sharding *compute.ShardingSpec) (compute.Value, error) {
 	if err := f.open(); err != nil {
 		return nil, err
@@ -198,7 +199,8 @@ func (f *Function) Parameter(name string, shape shapes.Shape, sharding *compute.
 	return v, nil
 }
 
-// Constant implements compute.Function. The values are copied.
+// Constant implements compute.Function: it returns a constant with a copy of flat, a slice of its elements in row-major
+// order.
 func (f *Function) Constant(flat any, dims ...int) (compute.Value, error) {
 	if err := f.open(); err != nil {
 		return nil, err
@@ -215,7 +217,8 @@ func (f *Function) Constant(flat any, dims ...int) (compute.Value, error) {
 	return f.keep(&operation{kind: compute.OpTypeConstant, build: build, data: d}, shape)[0], nil
 }
 
-// Return implements compute.Function.
+// Return implements compute.Function: it sets the function's results, which completes the function. Sharding is not
+// supported.
 func (f *Function) Return(results []compute.Value, shardings []*compute.ShardingSpec) error {
 	if len(shardings) > 0 {
 		return errors.Wrapf(compute.ErrNotImplemented, "sharding in backend %s", Name)

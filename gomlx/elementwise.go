@@ -206,17 +206,17 @@ func (f *Function) predicate(kind compute.OpType, x compute.Value, of func(tenso
 	return f.addOne(kind, args, shape, nil, one(func(in []tensor) tensor { return of(in[0]) }))
 }
 
-// IsFinite implements compute.Function.
+// IsFinite implements compute.Function: whether each element is neither infinite nor NaN.
 func (f *Function) IsFinite(x compute.Value) (compute.Value, error) {
 	return f.predicate(compute.OpTypeIsFinite, x, func(x tensor) tensor { return x.IsNaN().Or(x.IsInf()).Not() })
 }
 
-// IsNaN implements compute.Function.
+// IsNaN implements compute.Function: whether each element is NaN.
 func (f *Function) IsNaN(x compute.Value) (compute.Value, error) {
 	return f.predicate(compute.OpTypeIsNaN, x, tensor.IsNaN)
 }
 
-// Identity implements compute.Function.
+// Identity implements compute.Function: it returns x itself.
 func (f *Function) Identity(x compute.Value) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeIdentity, x)
 	if err != nil {
@@ -252,7 +252,8 @@ func valuesOf(values []*value) []compute.Value {
 	return out
 }
 
-// ConvertDType implements compute.Function.
+// ConvertDType implements compute.Function: x converted to another dtype. Floats become integers by truncation, and
+// saturate.
 func (f *Function) ConvertDType(x compute.Value, to dtypes.DType) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeConvertDType, x)
 	if err != nil {
@@ -281,7 +282,7 @@ func cast(t tensor, to ir.DType) tensor {
 	return t.Cast(to)
 }
 
-// Where implements compute.Function.
+// Where implements compute.Function: the elements of yes where the condition is true, and those of no elsewhere.
 func (f *Function) Where(condition, yes, no compute.Value) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeWhere, condition, yes, no)
 	if err != nil {
@@ -292,7 +293,7 @@ func (f *Function) Where(condition, yes, no compute.Value) (compute.Value, error
 		one(func(in []tensor) tensor { return in[0].Where(in[1], in[2]) }))
 }
 
-// Clamp implements compute.Function.
+// Clamp implements compute.Function: min(max(x, low), high).
 func (f *Function) Clamp(low, x, high compute.Value) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeClamp, low, x, high)
 	if err != nil {

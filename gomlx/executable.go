@@ -27,7 +27,7 @@ type Executable struct {
 
 var _ compute.Executable = (*Executable)(nil)
 
-// Finalize implements compute.Executable.
+// Finalize implements compute.Executable: it frees the computation's programs. Execute then returns an error.
 func (e *Executable) Finalize() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -38,7 +38,7 @@ func (e *Executable) Finalize() {
 	e.routines = nil
 }
 
-// Inputs implements compute.Executable.
+// Inputs implements compute.Executable: it returns the names and the shapes of the parameters.
 func (e *Executable) Inputs() (names []string, of []shapes.Shape) {
 	for _, p := range e.function.parameters {
 		names, of = append(names, p.op.name), append(of, p.shape)
@@ -46,7 +46,7 @@ func (e *Executable) Inputs() (names []string, of []shapes.Shape) {
 	return names, of
 }
 
-// Outputs implements compute.Executable.
+// Outputs implements compute.Executable: it returns the shapes of the results.
 func (e *Executable) Outputs() (of []shapes.Shape) {
 	for _, r := range e.function.results {
 		of = append(of, r.shape)

@@ -85,7 +85,9 @@ func (f *Function) Call(called compute.Function, inputs ...compute.Value) ([]com
 	return valuesOf(f.keep(op, shapesOf(g.results)...)), nil
 }
 
-// While implements compute.Function.
+// While implements compute.Function: it runs the body as long as the condition is true, and returns the last values.
+// Both functions take the values, which are `initial` at first. The body returns the next values, and the condition a
+// bool. The condition is asked before each round.
 func (f *Function) While(condition, body compute.Function, initial ...compute.Value) ([]compute.Value, error) {
 	kind := compute.OpTypeWhile
 	args, err := f.values(kind, initial...)
@@ -116,7 +118,8 @@ func (f *Function) While(condition, body compute.Function, initial ...compute.Va
 
 func isCondition(v *value) bool { return v.shape.Rank() == 0 && v.shape.DType == dtypes.Bool }
 
-// If implements compute.Function.
+// If implements compute.Function: it runs the function yes if the condition, a bool, is true, and otherwise no. It
+// returns the results of that function. Neither has parameters.
 func (f *Function) If(condition compute.Value, yes, no compute.Function) ([]compute.Value, error) {
 	kind := compute.OpTypeIf
 	args, err := f.values(kind, condition)

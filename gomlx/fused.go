@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// FusedSoftmax implements compute.Function.
+// FusedSoftmax implements compute.Function: the softmax of x along an axis.
 func (f *Function) FusedSoftmax(x compute.Value, axis int) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeFusedSoftmax, x)
 	if err != nil {
@@ -23,7 +23,7 @@ func (f *Function) FusedSoftmax(x compute.Value, axis int) (compute.Value, error
 		one(func(in []tensor) tensor { return in[0].Softmax(axis) }))
 }
 
-// FusedGelu implements compute.Function.
+// FusedGelu implements compute.Function: GELU of x, by erf if exact is true, or else by its tanh approximation.
 func (f *Function) FusedGelu(x compute.Value, exact bool) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeFusedGelu, x)
 	if err != nil {
@@ -42,7 +42,8 @@ func given(values ...compute.Value) []compute.Value {
 	return slices.DeleteFunc(values, func(v compute.Value) bool { return v == nil })
 }
 
-// FusedLayerNorm implements compute.Function.
+// FusedLayerNorm implements compute.Function: (x-mean)/sqrt(variance+epsilon)*gamma+beta, with the mean and the
+// variance over axes. gamma and beta may be nil.
 func (f *Function) FusedLayerNorm(x compute.Value, axes []int, epsilon float64, gamma, beta compute.Value) (
 	compute.Value, error) {
 	args, err := f.values(compute.OpTypeFusedLayerNorm, append([]compute.Value{x}, given(gamma, beta)...)...)
@@ -310,7 +311,8 @@ func (f *Function) FusedScaledDotProductAttention(query, key, value compute.Valu
 	return y, []compute.Value{y}, nil
 }
 
-// FusedScaledDotProductAttentionVJP implements compute.Function.
+// FusedScaledDotProductAttentionVJP implements compute.Function: the gradients with respect to query, key and value,
+// for a gradient of the attention's result.
 func (f *Function) FusedScaledDotProductAttentionVJP(query, key, value compute.Value,
 	layout compute.AttentionAxesLayout,
 	options *compute.ScaledDotProductAttentionConfig, _ compute.Value, _ []compute.Value, gradient compute.Value) (
@@ -346,7 +348,8 @@ func normalized(x, mean, variance tensor, epsilon float32, axis int) tensor {
 	return x.Sub(c(mean)).Mul(c(variance.AddScalar(float64(epsilon)).Rsqrt()))
 }
 
-// BatchNormForInference implements compute.Function.
+// BatchNormForInference implements compute.Function: (x-mean)/sqrt(variance+epsilon)*scale+offset. The four parameters
+// are vectors with an element for each coordinate of x along axis.
 func (f *Function) BatchNormForInference(x, scale, offset, mean, variance compute.Value, epsilon float32, axis int) (
 	compute.Value, error) {
 	kind := compute.OpTypeBatchNormForInference
@@ -384,7 +387,8 @@ func (f *Function) BatchNormForTraining(x, scale, offset compute.Value, epsilon 
 	return results[0], results[1], results[2], nil
 }
 
-// BatchNormGradient implements compute.Function.
+// BatchNormGradient implements compute.Function: the gradients of BatchNormForTraining with respect to x, scale and
+// offset, for the gradient of its first result. mean and variance are its other results.
 func (f *Function) BatchNormGradient(x, scale, mean, variance, gradient compute.Value, epsilon float32, axis int) (
 	dX, dScale, dOffset compute.Value, err error) {
 	kind := compute.OpTypeBatchNormGradient

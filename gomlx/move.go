@@ -24,14 +24,14 @@ func (f *Function) moved(kind compute.OpType, x compute.Value, infer func(x shap
 	})
 }
 
-// Reshape implements compute.Function.
+// Reshape implements compute.Function: the elements of x in row-major order under other extents.
 func (f *Function) Reshape(x compute.Value, dims ...int) (compute.Value, error) {
 	return f.moved(compute.OpTypeReshape, x,
 		func(x shapes.Shape) (shapes.Shape, error) { return shapeinference.Reshape(x, dims) },
 		func(_ *lowering, x tensor, to ir.Shape) tensor { return x.Reshape(to) })
 }
 
-// Transpose implements compute.Function.
+// Transpose implements compute.Function: x with permuted axes. Axis i of the result is axis perm[i] of x.
 func (f *Function) Transpose(x compute.Value, perm ...int) (compute.Value, error) {
 	return f.moved(compute.OpTypeTranspose, x,
 		func(x shapes.Shape) (shapes.Shape, error) { return shapeinference.Transpose(x, perm) },
@@ -46,7 +46,7 @@ func transpose(x tensor, perm []int) tensor {
 	return x.Transpose(perm...)
 }
 
-// BroadcastInDim implements compute.Function.
+// BroadcastInDim implements compute.Function: x repeated to a shape. Axis i of x becomes axis axes[i] of the result.
 func (f *Function) BroadcastInDim(x compute.Value, to shapes.Shape, axes []int) (compute.Value, error) {
 	return f.moved(compute.OpTypeBroadcastInDim, x,
 		func(x shapes.Shape) (shapes.Shape, error) {
@@ -68,7 +68,7 @@ func ones(n int) []int {
 	return slices.Repeat([]int{1}, n)
 }
 
-// Iota implements compute.Function.
+// Iota implements compute.Function: a tensor in which each element is its coordinate along axis.
 func (f *Function) Iota(shape shapes.Shape, axis int) (compute.Value, error) {
 	if err := f.open(); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (f *Function) Iota(shape shapes.Shape, axis int) (compute.Value, error) {
 	})
 }
 
-// Reverse implements compute.Function.
+// Reverse implements compute.Function: x with the order of its elements reversed along axes.
 func (f *Function) Reverse(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.moved(compute.OpTypeReverse, x, unchanged, func(_ *lowering, x tensor, _ ir.Shape) tensor {
 		if len(axes) == 0 {
@@ -91,7 +91,8 @@ func (f *Function) Reverse(x compute.Value, axes ...int) (compute.Value, error) 
 
 func unchanged(x shapes.Shape) (shapes.Shape, error) { return x, nil }
 
-// Slice implements compute.Function.
+// Slice implements compute.Function: the elements of x from starts to limits (exclusive) along each axis, in steps of
+// strides. Without strides the steps are 1.
 func (f *Function) Slice(x compute.Value, starts, limits, strides []int) (compute.Value, error) {
 	return f.moved(compute.OpTypeSlice, x,
 		func(x shapes.Shape) (shapes.Shape, error) { return shapeinference.Slice(x, starts, limits, strides) },
@@ -118,7 +119,7 @@ func cut(x tensor, axis, start, limit, step int) tensor {
 	return x.SliceStep(axis, start, limit, step)
 }
 
-// Concatenate implements compute.Function.
+// Concatenate implements compute.Function: the operands joined along an axis.
 func (f *Function) Concatenate(axis int, operands ...compute.Value) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeConcatenate, operands...)
 	if err != nil {
@@ -138,7 +139,8 @@ func (f *Function) Concatenate(axis int, operands ...compute.Value) (compute.Val
 		}))
 }
 
-// Pad implements compute.Function.
+// Pad implements compute.Function: x with elements fill before, after and between its elements along each axis. A
+// negative number of elements before or after removes elements of x.
 func (f *Function) Pad(x, fill compute.Value, axes ...compute.PadAxis) (compute.Value, error) {
 	args, err := f.values(compute.OpTypePad, x, fill)
 	if err != nil {
@@ -198,7 +200,8 @@ func startsOf(kind compute.OpType, x *value, starts []*value) (func(in []tensor)
 	return func(in []tensor) []tensor { return in }, nil
 }
 
-// DynamicSlice implements compute.Function.
+// DynamicSlice implements compute.Function: the part of x with extents dims that begins at starts. starts are clamped,
+// so that the part lies inside x. They are one scalar for each axis, or one vector.
 func (f *Function) DynamicSlice(x compute.Value, starts []compute.Value, dims []int) (compute.Value, error) {
 	kind := compute.OpTypeDynamicSlice
 	args, err := f.values(kind, append([]compute.Value{x}, starts...)...)
@@ -221,7 +224,8 @@ func (f *Function) DynamicSlice(x compute.Value, starts []compute.Value, dims []
 	}))
 }
 
-// DynamicUpdateSlice implements compute.Function.
+// DynamicUpdateSlice implements compute.Function: x with update written over the part that begins at starts. starts are
+// as in DynamicSlice.
 func (f *Function) DynamicUpdateSlice(x, update compute.Value, starts []compute.Value) (compute.Value, error) {
 	kind := compute.OpTypeDynamicUpdateSlice
 	args, err := f.values(kind, append([]compute.Value{x, update}, starts...)...)
@@ -250,7 +254,8 @@ func updateFrom(axis int, x, update tensor, starts []tensor) tensor {
 	return x.DynamicUpdateSlice(axis, updateFrom(axis+1, part, update, starts), starts[axis])
 }
 
-// Bitcast implements compute.Function.
+// Bitcast implements compute.Function: the bits of x as elements of another dtype. If the dtypes have different sizes,
+// the last axis has the parts of an element.
 func (f *Function) Bitcast(x compute.Value, to dtypes.DType) (compute.Value, error) {
 	kind := compute.OpTypeBitcast
 	args, err := f.values(kind, x)
@@ -272,7 +277,7 @@ func (f *Function) Bitcast(x compute.Value, to dtypes.DType) (compute.Value, err
 	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor { return in[0].Bitcast(t) }))
 }
 
-// DynamicDimensionSize implements compute.Function.
+// DynamicDimensionSize implements compute.Function: the extent of x along an axis, as an int32 scalar.
 func (f *Function) DynamicDimensionSize(x compute.Value, axis int) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeDynamicDimensionSize, x)
 	if err != nil {
@@ -289,7 +294,7 @@ func (f *Function) DynamicDimensionSize(x compute.Value, axis int) (compute.Valu
 	return results[0], nil
 }
 
-// DynamicShape implements compute.Function.
+// DynamicShape implements compute.Function: the extents of x, as an int32 vector.
 func (f *Function) DynamicShape(x compute.Value) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeDynamicShape, x)
 	if err != nil {

@@ -89,7 +89,8 @@ func batchedMatMul(a, b tensor, sums, to ir.DType) tensor {
 	return cast(a.Mul(b).Sum(3), to)
 }
 
-// ConvGeneral implements compute.Function.
+// ConvGeneral implements compute.Function: the convolution of x with a kernel. axes says what each axis of x, kernel
+// and result is. inputDilations and kernelDilations put zeros between the elements of x and of the kernel.
 func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxesConfig, strides []int,
 	paddings [][2]int,
 	inputDilations, kernelDilations []int, channelGroups, batchGroups int) (compute.Value, error) {
@@ -169,7 +170,9 @@ func convolve(x, w tensor, groups int, step func(axis int) windows) tensor {
 	return y.Reshape(groups, n, positions, o/groups).Transpose(1, 0, 3, 2).Reshape(result)
 }
 
-// Gather implements compute.Function.
+// Gather implements compute.Function: windows of x with extents sliceSizes. Their starts are vectors along axis
+// vectorAxis of starts: component i is the start along axis startMap[i] of x, clamped so that the window lies inside x.
+// Result axes offsetAxes are the axes of a window, except the collapsed ones.
 func (f *Function) Gather(x, starts compute.Value, vectorAxis int, offsetAxes, collapsed, startMap, sliceSizes []int,
 	sorted bool) (compute.Value, error) {
 	kind := compute.OpTypeGather
@@ -320,21 +323,25 @@ func vectorsOf(at []tensor, startMap, window []int) (vectors tensor, widened []i
 	return vectors, widened
 }
 
-// ScatterSum implements compute.Function.
+// ScatterSum implements compute.Function: x with updates added to it. indices has a vector for each update, along axis
+// vectorAxis. Component i of the vector is the start of the update along axis toAxes[i] of x. Updates that are partly
+// outside x are skipped.
 func (f *Function) ScatterSum(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int,
 	sorted,
 	unique bool) (compute.Value, error) {
 	return f.scatter(compute.OpTypeScatterSum, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
 }
 
-// ScatterMax implements compute.Function.
+// ScatterMax implements compute.Function: x in which an element is the largest of itself and its updates. indices and
+// updates are as in ScatterSum.
 func (f *Function) ScatterMax(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int,
 	sorted,
 	unique bool) (compute.Value, error) {
 	return f.scatter(compute.OpTypeScatterMax, x, indices, updates, vectorAxis, windowAxes, inserted, toAxes)
 }
 
-// ScatterMin implements compute.Function.
+// ScatterMin implements compute.Function: x in which an element is the smallest of itself and its updates. indices and
+// updates are as in ScatterSum.
 func (f *Function) ScatterMin(x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted, toAxes []int,
 	sorted,
 	unique bool) (compute.Value, error) {

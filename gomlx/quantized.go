@@ -42,7 +42,8 @@ func blocksOf(kind compute.OpType, v *value, q *compute.Quantization) (t ir.DTyp
 	return t, s.Dimensions[0], s.Dimensions[1] / t.BlockBytes() * t.BlockElems(), nil
 }
 
-// QuantizedEmbeddingLookup implements compute.Function.
+// QuantizedEmbeddingLookup implements compute.Function: the rows of data that indices number, as float32. data holds
+// quantized blocks.
 func (f *Function) QuantizedEmbeddingLookup(data, indices compute.Value, q *compute.Quantization) (compute.Value,
 	error) {
 	kind := compute.OpTypeQuantizedEmbeddingLookup

@@ -94,57 +94,58 @@ func toBack(x tensor, axes []int) tensor {
 	return transpose(x, append(perm, axes...))
 }
 
-// ReduceSum implements compute.Function.
+// ReduceSum implements compute.Function: the sum of x along axes. Without axes, reductions are along all of them.
 func (f *Function) ReduceSum(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceSum, x, axes)
 }
 
-// ReduceProduct implements compute.Function.
+// ReduceProduct implements compute.Function: the product of x along axes.
 func (f *Function) ReduceProduct(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceProduct, x, axes)
 }
 
-// ReduceMax implements compute.Function.
+// ReduceMax implements compute.Function: the largest element of x along axes, or NaN if there is one.
 func (f *Function) ReduceMax(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceMax, x, axes)
 }
 
-// ReduceMin implements compute.Function.
+// ReduceMin implements compute.Function: the smallest element of x along axes, or NaN if there is one.
 func (f *Function) ReduceMin(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceMin, x, axes)
 }
 
-// ReduceLogicalAnd implements compute.Function.
+// ReduceLogicalAnd implements compute.Function: whether all elements along axes are true.
 func (f *Function) ReduceLogicalAnd(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceLogicalAnd, x, axes)
 }
 
-// ReduceLogicalOr implements compute.Function.
+// ReduceLogicalOr implements compute.Function: whether any element along axes is true.
 func (f *Function) ReduceLogicalOr(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceLogicalOr, x, axes)
 }
 
-// ReduceLogicalXor implements compute.Function.
+// ReduceLogicalXor implements compute.Function: whether the number of true elements along axes is odd.
 func (f *Function) ReduceLogicalXor(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceLogicalXor, x, axes)
 }
 
-// ReduceBitwiseAnd implements compute.Function.
+// ReduceBitwiseAnd implements compute.Function: the bitwise and of all elements along axes.
 func (f *Function) ReduceBitwiseAnd(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceBitwiseAnd, x, axes)
 }
 
-// ReduceBitwiseOr implements compute.Function.
+// ReduceBitwiseOr implements compute.Function: the bitwise or of all elements along axes.
 func (f *Function) ReduceBitwiseOr(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceBitwiseOr, x, axes)
 }
 
-// ReduceBitwiseXor implements compute.Function.
+// ReduceBitwiseXor implements compute.Function: the bitwise xor of all elements along axes.
 func (f *Function) ReduceBitwiseXor(x compute.Value, axes ...int) (compute.Value, error) {
 	return f.reduce(compute.OpTypeReduceBitwiseXor, x, axes)
 }
 
-// ArgMinMax implements compute.Function.
+// ArgMinMax implements compute.Function: the coordinate, in dtype `to`, of the first smallest element along an axis if
+// isMin is true, or else of the first largest.
 func (f *Function) ArgMinMax(x compute.Value, axis int, to dtypes.DType, isMin bool) (compute.Value, error) {
 	args, err := f.values(compute.OpTypeArgMinMax, x)
 	if err != nil {
@@ -286,13 +287,15 @@ func (w windows) gather(x tensor, axis int) tensor {
 	return x.IndexSelect(axis, x.Builder().Const(places, len(places))).Reshape(to)
 }
 
-// SelectAndScatterMax implements compute.Function.
+// SelectAndScatterMax implements compute.Function: for each window of x, an element of source is added at the place of
+// the window's first largest element. The result has x's shape, and is 0 elsewhere.
 func (f *Function) SelectAndScatterMax(x, source compute.Value, window, strides []int, paddings [][2]int) (
 	compute.Value, error) {
 	return f.selectAndScatter(compute.OpTypeSelectAndScatterMax, x, source, window, strides, paddings)
 }
 
-// SelectAndScatterMin implements compute.Function.
+// SelectAndScatterMin implements compute.Function: as SelectAndScatterMax, at the place of the window's first smallest
+// element.
 func (f *Function) SelectAndScatterMin(x, source compute.Value, window, strides []int, paddings [][2]int) (
 	compute.Value, error) {
 	return f.selectAndScatter(compute.OpTypeSelectAndScatterMin, x, source, window, strides, paddings)
