@@ -18,7 +18,7 @@ func init() {
 				{Name: "zero_nan", Kind: AttrBool, Default: false,
 					Doc: "softmax weights that are NaN count as 0, so a query that sees no key has the result 0"},
 			}), Infer: inferAttention, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
-			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v. q is [..., H, T, D]. k and v are [..., G, S, D], and H is a multiple of G (grouped heads). mask broadcasts to [..., H, T, S]. A float mask is added to the scores. In a mask of bools or integers, values other than 0 mark the keys that a query sees. sinks [H] adds one key per head that every query sees (Xiao et al. 2023): the element is its score, and its value is 0. With sinks, mask may be a scalar 0."},
+			Doc: "Scaled dot-product attention: softmax(q k^T * scale + mask) v. q is [..., H, T, D]. k and v are [..., G, S, D], and H is a multiple of G (grouped heads). mask broadcasts to [..., H, T, S]. A float mask is added to the scores. In a mask of bools or integers, values other than 0 mark the keys that a query sees. sinks [H] adds one key per head, which every query sees (Xiao et al. 2023). The element of sinks is the score of that key, and its value is 0. With sinks, mask may be a scalar 0."},
 		OpInfo{Op: OpAttentionLSE, Name: "attention_lse", Class: ClassAttention,
 			Args:  []ArgInfo{{Name: "q"}, {Name: "k"}, {Name: "mask", Optional: true}, {Name: "sinks", Optional: true}},
 			Attrs: scoreAttrs, Infer: inferAttentionLSE, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
@@ -43,10 +43,10 @@ func init() {
 
 // scoreAttrs are the attributes that define the scores of an attention.
 var scoreAttrs = []AttrInfo{
-	{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees keys up to i+S-T"},
-	{Name: "window", Kind: AttrInt, Default: int64(0), Doc: "not 0, and causal: query i sees only the last window keys up to i+S-T"},
+	{Name: "causal", Kind: AttrBool, Default: false, Doc: "query i sees only keys up to i+S-T"},
+	{Name: "window", Kind: AttrInt, Default: int64(0), Doc: "if not 0, query i sees only the last `window` keys up to i+S-T; needs causal"},
 	{Name: "scale", Kind: AttrFloat, Default: 0.0, Doc: "multiplies the scores; 0 means 1/sqrt(D)"},
-	{Name: "softcap", Kind: AttrFloat, Default: 0.0, Doc: "not 0: scores become softcap*tanh(score/softcap) before the mask is added (Gemma Team, 2024)"},
+	{Name: "softcap", Kind: AttrFloat, Default: 0.0, Doc: "if not 0, scores become softcap*tanh(score/softcap) before the mask is added (Gemma Team, 2024)"},
 }
 
 // inferHeads checks the arguments that all ops in this file share, with values of shape v, and returns the shape of the

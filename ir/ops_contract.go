@@ -11,7 +11,7 @@ func init() {
 				{Name: "transpose_b", Kind: AttrBool, Default: false, Doc: "b is [..., N, K]"},
 				precisionAttr,
 			}, Infer: inferMatMul, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
-			Doc: "Matmul a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32. The result has the narrowest float dtype that holds all values of both: f16 by f32 gives f32, and so does f16 by bf16. Either operand may be quantized, in blocks along its last axis. It then counts as the other operand's dtype; two quantized operands give f32. i8 by i8 and u8 by u8 give i32: exact sums, which wrap past 32 bits."},
+			Doc: "Matmul a[..., M, K] x b[..., K, N] with broadcast outer axes. Floats are accumulated in f32. The result has the narrowest float dtype that holds all values of both: f16 by f32 gives f32, and so does f16 by bf16. Either operand may be quantized, in blocks along its last axis. A quantized operand counts as one of the other operand's dtype. Two quantized operands give f32. i8 by i8 and u8 by u8 give i32: exact sums, which wrap past 32 bits."},
 	)
 }
 

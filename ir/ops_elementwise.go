@@ -315,7 +315,7 @@ func initTernary() {
 			Float: func(x []float64, a Attrs) float64 { return float64(x[0]*a.Float("mul")) + a.Float("add") },
 			Int:   func(x []int64, a Attrs) int64 { return x[0]*int64(a.Float("mul")) + int64(a.Float("add")) },
 			// Where the sum cancels, the multiplication's rounding error of |add|*2^-24 remains.
-			GLSL: GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4, Abs: 1e-6}, Doc: "x*mul+add. Of integers mul and add are values of their dtype, and the result wraps."},
+			GLSL: GLSL{Float: "{0} * {mul} + {add}"}, Tol: Tolerance{Eps: 4, Abs: 1e-6}, Doc: "x*mul+add. For integers, mul and add are values of their dtype, and the result wraps."},
 		OpInfo{Op: OpPowf, Cost: 16, Name: "powf", Class: ClassElementwise, Args: oneArg, Infer: inferSame,
 			Attrs: []AttrInfo{{Name: "exponent", Kind: AttrFloat, Doc: "the power", Samples: []any{2.5, 2.0, 3.0, -1.0, 0.0, 0.5, 1.0}}},
 			Float: func(x []float64, a Attrs) float64 { return math.Pow(x[0], a.Float("exponent")) },
@@ -336,7 +336,7 @@ func initTernary() {
 			Attrs: []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype"}},
 			Float: func(x []float64, _ Attrs) float64 { return x[0] }, Int: func(x []int64, _ Attrs) int64 { return x[0] },
 			GLSL: GLSL{Float: "{0}", Int: "{0}", Uint: "{0}", Bool: "{0}"}, Tol: Tolerance{Eps: 1},
-			Doc: "The same value in another dtype, except block dtypes. A cast to float rounds to nearest, ties to even. Values past the largest finite one become infinite; formats without infinities saturate, f8e4m3 to ±448. f8e8m0 has only powers of two: a tie goes to the larger, and numbers below the range give the smallest. NaN stays NaN, except that f4e2m1 has -0 for it. Float to integer truncates and saturates, and NaN gives 0. Integer to integer wraps (two's complement). To bool is x != 0, so NaN is true. From bool is 0 or 1."},
+			Doc: "The same value in another dtype, except block dtypes. A cast to float rounds to nearest, ties to even. Values past the largest finite one become infinite. Formats without infinities saturate, f8e4m3 to ±448. f8e8m0 has only powers of two: a tie goes to the larger, and numbers below the range give the smallest. NaN stays NaN, except that f4e2m1 has -0 for it. Float to integer truncates and saturates, and NaN gives 0. Integer to integer wraps (two's complement). To bool is x != 0, so NaN is true. From bool is 0 or 1."},
 		OpInfo{Op: OpBitcast, Name: "bitcast", Class: ClassElementwise, Moves: true, Args: oneArg, Infer: inferBitcast,
 			Attrs:  []AttrInfo{{Name: "dtype", Kind: AttrDType, Doc: "the new dtype, of as many bits"}},
 			NoGrad: "no gradient passes through bits",

@@ -11,7 +11,7 @@ const MaxStateWidth = 1024
 // init adds the rows of the recurrences to the op table.
 func init() {
 	of := []AttrInfo{{Name: "of", Kind: AttrString, Default: "y", Enum: []string{"y", "state"},
-		Doc: "the result: y, or the state after the last time"}}
+		Doc: "the result: y, or the state after the last time step"}}
 	args := func(names ...string) []ArgInfo {
 		list := make([]ArgInfo, len(names))
 		for i, name := range names {
@@ -23,14 +23,14 @@ func init() {
 	rows(
 		OpInfo{Op: OpCausalConv1D, Name: "causal_conv1d", Class: ClassRecurrent, Args: args("x", "w", "state"),
 			Attrs: of, Infer: inferCausalConv1D, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
-			Doc: "Short convolution of each channel along time (Gu and Dao 2023, Mamba, section 3.4). y[t, c] = the sum over k of w[c, k] * z[t+k, c]. z is state[K-1, C] followed by x[T, C], so that no result depends on later times. The state after the last time is the last K-1 rows of z. x is [..., T, C], w is [C, K], and state is [..., K-1, C]."},
+			Doc: "Short convolution of each channel along time (Gu and Dao 2023, Mamba, section 3.4). y[t, c] = the sum over k of w[c, k] * z[t+k, c]. z is state[K-1, C] followed by x[T, C], so that no result depends on later time steps. The state after the last time step is the last K-1 rows of z. x is [..., T, C], w is [C, K], and state is [..., K-1, C]."},
 		OpInfo{Op: OpSSMScan, Name: "ssm_scan", Class: ClassRecurrent, Args: args("x", "dt", "a", "b", "c", "state"),
 			Attrs: of, Infer: inferSSMScan, Tol: sums,
-			Doc: "Selective scan of a state space model. For each time t and head h, S = exp(dt[t, h] * a[h]) * S + dt[t, h] * x[t, h] b[t, g]ᵀ, and y[t, h] = S c[t, g]. S is state[h], [P, N]. x is [..., T, H, P], dt [..., T, H], b and c [..., T, G, N], and H is a multiple of G: head h uses row g = floor(h*G/H). If a is [H, 1], a head has one decay (Dao and Gu 2024, Mamba-2, section 6). If a is [H, N], each element of a row has its own: with P = 1 and a head for each channel, this is Mamba (Gu and Dao 2023, section 3.2)."},
+			Doc: "Selective scan of a state space model. For each time step t and head h, S = exp(dt[t, h] * a[h]) * S + dt[t, h] * x[t, h] b[t, g]ᵀ, and y[t, h] = S c[t, g]. S is state[h], [P, N]. x is [..., T, H, P], dt [..., T, H], b and c [..., T, G, N]. H is a multiple of G: head h uses row g = floor(h*G/H). If a is [H, 1], a head has one decay (Dao and Gu 2024, Mamba-2, section 6). If a is [H, N], each element of a row of S has its own decay. With P = 1 and a head for each channel, this is Mamba (Gu and Dao 2023, section 3.2)."},
 		OpInfo{Op: OpDeltaRule, Name: "delta_rule", Class: ClassRecurrent,
 			Args: append(args("q", "k", "v", "decay", "state"), ArgInfo{Name: "a", Optional: true},
 				ArgInfo{Name: "b", Optional: true}), Attrs: of, Infer: inferDeltaRule, Tol: sums,
-			Doc: "Linear attention with a state that decays and is corrected. For each time and head, S = S diag(exp(decay)) + (S a) bᵀ + v kᵀ, where a reads S from before, and y = S q. S is state[h], [V, K]. q, k, a and b are [..., T, G, K], each with its own G, and H is a multiple of G: head h uses row floor(h*G/H). v is [..., T, H, V]. decay, a logarithm, is [..., T, H, K] or, if a head has one, [..., T, H, 1]. Without a and b there is no correction. The gated delta rule (Yang et al. 2024, Gated Delta Networks, section 3.1) has a = -exp(decay) k, b = beta k and v = beta v. RWKV-7 (Peng et al. 2025, section 4) has a = -κ and b = κ times its rate."},
+			Doc: "Linear attention with a state that decays and is corrected. At each time step the state S of a head becomes S diag(exp(decay)) + (S a) bᵀ + v kᵀ, and y = S q with the new S. S is state[h], [V, K]. q, k, a and b are [..., T, G, K], and each may have a G of its own. H is a multiple of G: head h uses row floor(h*G/H). v is [..., T, H, V]. decay is a logarithm. It is [..., T, H, K], or [..., T, H, 1] if a head has one decay. (S a) bᵀ is the correction; without a and b there is none. The gated delta rule (Yang et al. 2024, Gated Delta Networks, section 3.1) has a = -exp(decay) k, b = beta k and v = beta v. RWKV-7 (Peng et al. 2025, section 4) has a = -κ and b = κ times its rate."},
 	)
 }
 

@@ -81,11 +81,11 @@ func init() {
 		OpInfo{Op: OpLogSumExp, Name: "logsumexp", Class: ClassReduce, Args: x,
 			Fold: foldOf(lse, exponentials()...), Attrs: attrs, Infer: inferReduce(float),
 			Tol: Tolerance{Eps: 256, Abs: 1e-5, Sum: true},
-			Doc: "max+log(sum(exp(x-max))) over axes; an infinite max is the result itself. Over no elements: -inf."},
+			Doc: "max+log(sum(exp(x-max))) over axes. If max is infinite, it is the result. Over no elements: -inf."},
 		OpInfo{Op: OpVariance, Name: "variance", Class: ClassReduce, Args: x,
 			Fold:  foldOf(scalarOf(OpDiv, squares, &Scalar{Leaf: LeafCount, Attr: "correction"}), deviations...),
 			Attrs: append([]AttrInfo{correction}, attrs...), Infer: inferVariance, Tol: Tolerance{Eps: 256, Abs: 1e-6, Sum: true},
-			Doc: "sum((x-mean)^2)/max(n-correction, 0) over axes of n elements: NaN or inf where the divisor is 0."},
+			Doc: "sum((x-mean)^2)/max(n-correction, 0) over axes of n elements. Where the divisor is 0, the result is NaN or inf."},
 	)
 }
 

@@ -13,7 +13,7 @@ func init() {
 	x := []ArgInfo{{Name: "x"}}
 	size := AttrInfo{Name: "size", Kind: AttrShape, Doc: "new extents of as many innermost axes (1 to 3)"}
 	align := AttrInfo{Name: "align_corners", Kind: AttrBool, Default: false,
-		Doc: "the outermost elements stay in place: coordinate i is i*(from-1)/(to-1) in x, else ((2*i+1)*from-to)/(2*to)"}
+		Doc: "whether the first and last element of an axis stay in place. Coordinate i of the result is then i*(from-1)/(to-1) in x, and otherwise ((2*i+1)*from-to)/(2*to)"}
 	scales := AttrInfo{Name: "scales", Kind: AttrInts, Default: []int64{},
 		Doc: "numerator and denominator of each resized axis's factor, if size was rounded. Coordinates use this fraction instead of to/from. Empty means the ratio of the extents."}
 	tol := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
@@ -21,7 +21,7 @@ func init() {
 		OpInfo{Op: OpResizeNearest, Name: "resize_nearest", Class: ClassWindow, Args: x, Picks: always,
 			Attrs: []AttrInfo{size, scales},
 			Infer: inferResize(KindFloat, KindInt, KindUint, KindBool),
-			Doc:   "Other extents for the innermost axes: along an axis, element i is element floor(i*from/to) of x."},
+			Doc:   "The nearest elements of x, for other extents of the innermost axes. Along an axis, element i of the result is element floor(i*from/to) of x."},
 		OpInfo{Op: OpResizeLinear, Cost: 20, Name: "resize_linear", Class: ClassWindow, Args: x, Picks: always,
 			Attrs: []AttrInfo{size, align, scales},
 			Infer: inferResize(KindFloat), Tol: tol,

@@ -18,11 +18,11 @@ func init() {
 	sum := Tolerance{Eps: 64, Abs: 1e-6, Sum: true}
 	number := []Kind{KindFloat, KindInt, KindUint}
 	const dropped = " An index out of range changes nothing. Updating a state in this way happens in place."
-	const inOrder = " All updates of one element are added: floats in f32 or wider with one rounding at the end, " +
-		"so the bits are the same in every run; integers wrap."
+	const inOrder = " All updates of one element are added. Floats are added in f32 or wider and rounded once at the " +
+		"end, so the bits are the same in every run. Integers wrap."
 	const wide = " If base is f16, bf16 or 8 bits, updates may be f32."
-	const others = wide + " Modes other than add multiply the element by its updates, or keep the smallest or " +
-		"largest value, NaN if there is one."
+	const others = wide + " Mode mul multiplies the element by its updates. Modes min and max keep the smallest or " +
+		"largest value, or NaN if there is one."
 	rows(
 		OpInfo{Op: OpScatter, Name: "scatter", Class: ClassIndexing, Args: scatter, Attrs: []AttrInfo{axis, unique},
 			Infer: inferScatter(nil),
@@ -32,7 +32,7 @@ func init() {
 			Doc: "base with element updates[i,j,…] added at the same coordinates, except that along the axis the coordinate is indices[i,j,…]." + dropped + inOrder + others},
 		OpInfo{Op: OpIndexAdd, Name: "index_add", Class: ClassIndexing, Args: scatter,
 			Attrs: []AttrInfo{axis, unique, unordered}, Infer: inferIndexAdd, Tol: sum,
-			Doc: "base with slice i of updates along the axis added to its slice indices[i], of a vector of indices." + dropped + inOrder + wide},
+			Doc: "base with slices along the axis added to it: slice i of updates to slice indices[i]. indices is a vector." + dropped + inOrder + wide},
 		OpInfo{Op: OpGatherND, Name: "gather_nd", Class: ClassIndexing, Moves: true,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "indices"}},
 			Infer: inferGatherND, Picks: always,

@@ -45,13 +45,13 @@ func init() {
 		OpInfo{Op: OpAvgPool, Name: "avg_pool", Class: ClassWindow, Args: x,
 			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{dilation, ceil,
 				{Name: "count_include_pad", Kind: AttrBool, Default: true, Doc: "divide by the number of elements in " +
-					"x and its padding, instead of those in x only"}}),
+					"x and its padding, instead of the number in x only"}}),
 			Infer: inferPool([]Kind{KindFloat}), Tol: Tolerance{Eps: 64, Abs: 1e-6, Sum: true},
 			Doc: "Mean over windows of the innermost axes; padding is 0. Elements past the padding do not count."},
 		OpInfo{Op: OpMaxPool, Name: "max_pool", Class: ClassWindow, Args: x,
 			Attrs: slices.Concat([]AttrInfo{kernel, apart}, padding, []AttrInfo{dilation, ceil}),
 			Infer: inferPool([]Kind{KindFloat, KindInt, KindUint}),
-			Doc:   "Largest element over windows of the innermost axes, NaN if a window contains one. Padding does not count: a window of padding only gives the smallest value of the dtype."},
+			Doc:   "Largest element over windows of the innermost axes, NaN if a window contains one. Padding does not count. A window that has only padding gives the smallest value of the dtype."},
 	)
 }
 

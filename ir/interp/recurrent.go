@@ -36,7 +36,7 @@ func causalConv1D(c *call) (value, error) {
 	return c.floats(out), err
 }
 
-// scanRecurrence computes op ssm_scan or delta_rule: result y of all times, or the state after the last time.
+// scanRecurrence computes op ssm_scan or delta_rule: result y of all time steps, or the state after the last one.
 func scanRecurrence(c *call) (value, error) {
 	floats := make([][]float64, len(c.args))
 	dims := make([][]int, len(c.args))

@@ -26,7 +26,7 @@ func (f *Fusion) joinRecurrence(n *ir.Node) bool {
 	return false
 }
 
-// ofState reports whether a core of a recurrence is the state after the last time.
+// ofState reports whether a core of a recurrence is the state after the last time step.
 func ofState(n *ir.Node) bool { return n.Attrs().String_("of") == "state" }
 
 // lowerRecurrence makes the kernel of a recurrence: of its y, of its last state, or of both. v and y are [batch…,
