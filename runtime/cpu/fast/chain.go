@@ -324,19 +324,23 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 }
 
 // isWide reports whether the chain (fused elementwise ops) of a node must compute in 64 bits. It must if the node has
-// an argument or a result of 64 bits, except for an i64 argument of a cast to f32 and an i64 condition of where. It
-// also must if the node casts 32-bit integers to narrower floats than f32: a float32 in between would round twice.
+// an argument or a result of 64 bits. But it may read an i64 argument of a cast that float32 does not round twice, and
+// an i64 condition of where. It also must if the node casts 32-bit integers to floats, and float32 rounds them twice.
 func isWide(n *ir.Node) bool {
+	to, casts := n.DType(), n.Op() == ir.OpCast
+	canRead := casts && isNarrow(to) && !roundsTwice(to)
 	for i, a := range n.Args() {
-		canRead := n.Op() == ir.OpCast && n.DType() == ir.F32 || n.Op() == ir.OpWhere && i == 0
-		if a.DType() == ir.F64 || a.DType() == ir.I64 && !canRead {
+		if a.DType() == ir.F64 || a.DType() == ir.I64 && !canRead && !(n.Op() == ir.OpWhere && i == 0) {
 			return true
 		}
 	}
-	to := n.DType()
-	rounds := n.Op() == ir.OpCast && isNarrow(to) && to != ir.F32
+	rounds := casts && isNarrow(to) && roundsTwice(to)
 	return to == ir.F64 || to == ir.I64 || rounds && isWord(n.Arg(0).DType()) && n.Arg(0).DType().BlockBytes() == 4
 }
+
+// roundsTwice reports whether an integer may be rounded twice if it is converted to float32 and then to dtype t.
+// float32 has all integers up to 2^24, so there must be larger numbers of t.
+func roundsTwice(t ir.DType) bool { return t != ir.F32 && ir.RoundTo(1<<24, t) == 1<<24 }
 
 // computable reports whether a chain may contain a node: an elementwise op on floats, integers and bools.
 func computable(n *ir.Node) bool {

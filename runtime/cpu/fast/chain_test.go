@@ -304,3 +304,44 @@ func staticDims(n *ir.Node) (dims []int) {
 	}
 	return dims
 }
+
+// TestIntsToFloats casts integers to floats of at most 32 bits, on both sides of the numbers that these represent. A
+// result that is rounded twice differs.
+func TestIntsToFloats(t *testing.T) {
+	var list []int64
+	for _, x := range []int64{0, 257, 2049, 65504, 65520, 1 << 24, 1<<24 + 1<<16, 1<<30 + 1<<22, 1<<31 - 1} {
+		for d := int64(-2); d <= 2; d++ {
+			list = append(list, x+d, -x-d)
+		}
+	}
+	for _, from := range []ir.DType{ir.I32, ir.U32, ir.I64} {
+		for _, to := range []ir.DType{ir.F16, ir.BF16, ir.F8E4M3, ir.F32} {
+			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+				%%x = input {name="x", dtype=%s, shape=[%d]}
+				%%o = cast %%x {dtype=%s}
+				output "o" %%o
+			}`, from, len(list), to))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := ir.NewData(from, len(list))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ir.EncodeInts(x.Bytes, from, list)
+			var out [2]map[string]*ir.Data
+			for i, opt := range []interp.Options{{}, {Replace: fast.Kernels}} {
+				p, err := interp.New(g, opt)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out[i], err = p.Run(t.Context(), map[string]*ir.Data{"x": x}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := interp.Compare(out[1]["o"], out[0]["o"], ir.Tolerance{}).Err(); err != nil {
+				t.Errorf("%s to %s: %v", from, to, err)
+			}
+		}
+	}
+}
