@@ -609,6 +609,23 @@ func convTests() map[string]func(t *testing.T) {
 			})
 		}
 	}
+	type replacing = func(dst, from *byte, ids *uint32, rows, cols, apart, limit, stride, step int)
+	for size, f := range map[int]replacing{1: replace8, 2: replace16, 4: replace32, 8: replace64} {
+		all[fmt.Sprint("replace", 8*size)] = func(t *testing.T) {
+			for cols := 1; cols < 20; cols++ {
+				inside(t, fmt.Sprintf("%d columns replaced", cols), func(g *guarded) {
+					const rows, n = 2, 5
+					list := func(size int) *byte { return &guardedSlice[byte](g, ((rows-1)*(cols+1)+cols)*size)[0] }
+					ids := unsafe.Slice((*uint32)(unsafe.Pointer(list(4))), (rows-1)*(cols+1)+cols)
+					for i := range ids {
+						ids[i] = uint32(i%(n+2)) - 1 // some are not below n
+					}
+					dst := guardedSlice[byte](g, ((n-1)*(cols+3)+cols)*size)
+					f(&dst[0], list(size), &ids[0], rows, cols, cols+1, n, cols+3, 1)
+				})
+			}
+		}
+	}
 	all["copyRows"] = func(t *testing.T) {
 		for n := range 20 {
 			inside(t, fmt.Sprintf("rows of %d moved", n), func(g *guarded) {

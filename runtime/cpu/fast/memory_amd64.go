@@ -28,6 +28,26 @@ func longsOfUnsigned(dst *float64, src *int32, n int)
 // floatsOfDoubles sets dst to the floats nearest to n float64 numbers, of two the even one; n is a multiple of 8.
 func floatsOfDoubles(dst *float32, src *float64, n int)
 
+// replace8 copies elements of 1 bytes from a matrix of rows by cols, whose rows are apart elements from
+// each other, in order. An element of column i goes to place id*stride+i*step in dst, where id is the element of
+// ids at the same place. It is left out if id is not below limit, which is not 0.
+func replace8(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int, limit int, stride int, step int)
+
+// replace16 copies elements of 2 bytes from a matrix of rows by cols, whose rows are apart elements from
+// each other, in order. An element of column i goes to place id*stride+i*step in dst, where id is the element of
+// ids at the same place. It is left out if id is not below limit, which is not 0.
+func replace16(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int, limit int, stride int, step int)
+
+// replace32 copies elements of 4 bytes from a matrix of rows by cols, whose rows are apart elements from
+// each other, in order. An element of column i goes to place id*stride+i*step in dst, where id is the element of
+// ids at the same place. It is left out if id is not below limit, which is not 0.
+func replace32(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int, limit int, stride int, step int)
+
+// replace64 copies elements of 8 bytes from a matrix of rows by cols, whose rows are apart elements from
+// each other, in order. An element of column i goes to place id*stride+i*step in dst, where id is the element of
+// ids at the same place. It is left out if id is not below limit, which is not 0.
+func replace64(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int, limit int, stride int, step int)
+
 // oddFloatsOfDoubles sets dst to n float64 numbers, rounded to odd; n is a multiple of 8.
 func oddFloatsOfDoubles(dst *float32, src *float64, n int)
 

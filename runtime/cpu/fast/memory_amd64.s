@@ -172,6 +172,676 @@ stop:
 	VZEROUPPER
 	RET
 
+// func replace8(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int, limit int, stride int, step int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·replace8(SB), NOSPLIT, $32-72
+	MOVQ         dst+0(FP), AX
+	MOVQ         from+8(FP), CX
+	MOVQ         ids+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         apart+40(FP), DI
+	MOVQ         limit+48(FP), R8
+	VMOVQ        R8, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         stride+56(FP), R8
+	VMOVQ        R8, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         step+64(FP), R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPEQD     Y3, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPMULLD      zeroToSeven<>+0(SB), Y2, Y3
+	VPSLLD       $0x03, Y2, Y4
+
+row:
+	MOVQ    DI, R13
+	SHLQ    $0x02, R13
+	LEAQ    (CX)(R13*1), R14
+	LEAQ    (DX)(R13*4), R13
+	XORQ    R8, R8
+	VMOVDQU Y3, Y5
+
+eight:
+	LEAQ       8(R8), R12
+	CMPQ       R12, SI
+	JG         some
+	VMOVDQU    (DX)(R8*4), Y6
+	VPMINUD    Y0, Y6, Y7
+	VPCMPEQD   Y6, Y7, Y7
+	VMOVMSKPS  Y7, R11
+	VPMULLD    Y1, Y6, Y6
+	VPADDD     Y5, Y6, Y6
+	VPADDD     Y4, Y5, Y5
+	VMOVDQU    Y6, (SP)
+	PREFETCHT0 (R13)(R8*4)
+	PREFETCHT0 (R14)(R8*1)
+	CMPL       R11, $0xff
+	JNE        part
+	MOVL       (SP), R9
+	MOVB       (CX)(R8*1), R10
+	MOVB       R10, (AX)(R9*1)
+	MOVL       4(SP), R9
+	MOVB       1(CX)(R8*1), R10
+	MOVB       R10, (AX)(R9*1)
+	MOVL       8(SP), R9
+	MOVB       2(CX)(R8*1), R10
+	MOVB       R10, (AX)(R9*1)
+	MOVL       12(SP), R9
+	MOVB       3(CX)(R8*1), R10
+	MOVB       R10, (AX)(R9*1)
+	MOVL       16(SP), R9
+	MOVB       4(CX)(R8*1), R10
+	MOVB       R10, (AX)(R9*1)
+	MOVL       20(SP), R9
+	MOVB       5(CX)(R8*1), R10
+	MOVB       R10, (AX)(R9*1)
+	MOVL       24(SP), R9
+	MOVB       6(CX)(R8*1), R10
+	MOVB       R10, (AX)(R9*1)
+	MOVL       28(SP), R9
+	MOVB       7(CX)(R8*1), R10
+	MOVB       R10, (AX)(R9*1)
+
+done:
+	MOVQ R12, R8
+	JMP  eight
+
+part:
+	BTL  $0x00, R11
+	JCC  out0
+	MOVL (SP), R9
+	MOVB (CX)(R8*1), R10
+	MOVB R10, (AX)(R9*1)
+
+out0:
+	BTL  $0x01, R11
+	JCC  out1
+	MOVL 4(SP), R9
+	MOVB 1(CX)(R8*1), R10
+	MOVB R10, (AX)(R9*1)
+
+out1:
+	BTL  $0x02, R11
+	JCC  out2
+	MOVL 8(SP), R9
+	MOVB 2(CX)(R8*1), R10
+	MOVB R10, (AX)(R9*1)
+
+out2:
+	BTL  $0x03, R11
+	JCC  out3
+	MOVL 12(SP), R9
+	MOVB 3(CX)(R8*1), R10
+	MOVB R10, (AX)(R9*1)
+
+out3:
+	BTL  $0x04, R11
+	JCC  out4
+	MOVL 16(SP), R9
+	MOVB 4(CX)(R8*1), R10
+	MOVB R10, (AX)(R9*1)
+
+out4:
+	BTL  $0x05, R11
+	JCC  out5
+	MOVL 20(SP), R9
+	MOVB 5(CX)(R8*1), R10
+	MOVB R10, (AX)(R9*1)
+
+out5:
+	BTL  $0x06, R11
+	JCC  out6
+	MOVL 24(SP), R9
+	MOVB 6(CX)(R8*1), R10
+	MOVB R10, (AX)(R9*1)
+
+out6:
+	BTL  $0x07, R11
+	JCC  out7
+	MOVL 28(SP), R9
+	MOVB 7(CX)(R8*1), R10
+	MOVB R10, (AX)(R9*1)
+
+out7:
+	JMP done
+
+some:
+	CMPQ      R8, SI
+	JGE       next
+	MOVL      (DX)(R8*4), R9
+	VMOVD     R9, X6
+	VPMINUD   X0, X6, X7
+	VPCMPEQD  X6, X7, X7
+	VMOVMSKPS X7, R11
+	VPMULLD   X1, X6, X6
+	VPADDD    X5, X6, X6
+	VMOVD     X6, (SP)
+	VPADDD    Y2, Y5, Y5
+	BTL       $0x00, R11
+	JCC       one
+	MOVL      (SP), R9
+	MOVB      (CX)(R8*1), R10
+	MOVB      R10, (AX)(R9*1)
+
+one:
+	INCQ R8
+	JMP  some
+
+next:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (CX)(DI*1), CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+DATA zeroToSeven<>+0(SB)/4, $0x00000000
+DATA zeroToSeven<>+4(SB)/4, $0x00000001
+DATA zeroToSeven<>+8(SB)/4, $0x00000002
+DATA zeroToSeven<>+12(SB)/4, $0x00000003
+DATA zeroToSeven<>+16(SB)/4, $0x00000004
+DATA zeroToSeven<>+20(SB)/4, $0x00000005
+DATA zeroToSeven<>+24(SB)/4, $0x00000006
+DATA zeroToSeven<>+28(SB)/4, $0x00000007
+GLOBL zeroToSeven<>(SB), RODATA|NOPTR, $32
+
+// func replace16(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int, limit int, stride int, step int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·replace16(SB), NOSPLIT, $32-72
+	MOVQ         dst+0(FP), AX
+	MOVQ         from+8(FP), CX
+	MOVQ         ids+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         apart+40(FP), DI
+	MOVQ         limit+48(FP), R8
+	VMOVQ        R8, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         stride+56(FP), R8
+	VMOVQ        R8, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         step+64(FP), R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPEQD     Y3, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPMULLD      zeroToSeven<>+0(SB), Y2, Y3
+	VPSLLD       $0x03, Y2, Y4
+
+row:
+	MOVQ    DI, R13
+	SHLQ    $0x02, R13
+	LEAQ    (CX)(R13*2), R14
+	LEAQ    (DX)(R13*4), R13
+	XORQ    R8, R8
+	VMOVDQU Y3, Y5
+
+eight:
+	LEAQ       8(R8), R12
+	CMPQ       R12, SI
+	JG         some
+	VMOVDQU    (DX)(R8*4), Y6
+	VPMINUD    Y0, Y6, Y7
+	VPCMPEQD   Y6, Y7, Y7
+	VMOVMSKPS  Y7, R11
+	VPMULLD    Y1, Y6, Y6
+	VPADDD     Y5, Y6, Y6
+	VPADDD     Y4, Y5, Y5
+	VMOVDQU    Y6, (SP)
+	PREFETCHT0 (R13)(R8*4)
+	PREFETCHT0 (R14)(R8*2)
+	CMPL       R11, $0xff
+	JNE        part
+	MOVL       (SP), R9
+	MOVW       (CX)(R8*2), R10
+	MOVW       R10, (AX)(R9*2)
+	MOVL       4(SP), R9
+	MOVW       2(CX)(R8*2), R10
+	MOVW       R10, (AX)(R9*2)
+	MOVL       8(SP), R9
+	MOVW       4(CX)(R8*2), R10
+	MOVW       R10, (AX)(R9*2)
+	MOVL       12(SP), R9
+	MOVW       6(CX)(R8*2), R10
+	MOVW       R10, (AX)(R9*2)
+	MOVL       16(SP), R9
+	MOVW       8(CX)(R8*2), R10
+	MOVW       R10, (AX)(R9*2)
+	MOVL       20(SP), R9
+	MOVW       10(CX)(R8*2), R10
+	MOVW       R10, (AX)(R9*2)
+	MOVL       24(SP), R9
+	MOVW       12(CX)(R8*2), R10
+	MOVW       R10, (AX)(R9*2)
+	MOVL       28(SP), R9
+	MOVW       14(CX)(R8*2), R10
+	MOVW       R10, (AX)(R9*2)
+
+done:
+	MOVQ R12, R8
+	JMP  eight
+
+part:
+	BTL  $0x00, R11
+	JCC  out0
+	MOVL (SP), R9
+	MOVW (CX)(R8*2), R10
+	MOVW R10, (AX)(R9*2)
+
+out0:
+	BTL  $0x01, R11
+	JCC  out1
+	MOVL 4(SP), R9
+	MOVW 2(CX)(R8*2), R10
+	MOVW R10, (AX)(R9*2)
+
+out1:
+	BTL  $0x02, R11
+	JCC  out2
+	MOVL 8(SP), R9
+	MOVW 4(CX)(R8*2), R10
+	MOVW R10, (AX)(R9*2)
+
+out2:
+	BTL  $0x03, R11
+	JCC  out3
+	MOVL 12(SP), R9
+	MOVW 6(CX)(R8*2), R10
+	MOVW R10, (AX)(R9*2)
+
+out3:
+	BTL  $0x04, R11
+	JCC  out4
+	MOVL 16(SP), R9
+	MOVW 8(CX)(R8*2), R10
+	MOVW R10, (AX)(R9*2)
+
+out4:
+	BTL  $0x05, R11
+	JCC  out5
+	MOVL 20(SP), R9
+	MOVW 10(CX)(R8*2), R10
+	MOVW R10, (AX)(R9*2)
+
+out5:
+	BTL  $0x06, R11
+	JCC  out6
+	MOVL 24(SP), R9
+	MOVW 12(CX)(R8*2), R10
+	MOVW R10, (AX)(R9*2)
+
+out6:
+	BTL  $0x07, R11
+	JCC  out7
+	MOVL 28(SP), R9
+	MOVW 14(CX)(R8*2), R10
+	MOVW R10, (AX)(R9*2)
+
+out7:
+	JMP done
+
+some:
+	CMPQ      R8, SI
+	JGE       next
+	MOVL      (DX)(R8*4), R9
+	VMOVD     R9, X6
+	VPMINUD   X0, X6, X7
+	VPCMPEQD  X6, X7, X7
+	VMOVMSKPS X7, R11
+	VPMULLD   X1, X6, X6
+	VPADDD    X5, X6, X6
+	VMOVD     X6, (SP)
+	VPADDD    Y2, Y5, Y5
+	BTL       $0x00, R11
+	JCC       one
+	MOVL      (SP), R9
+	MOVW      (CX)(R8*2), R10
+	MOVW      R10, (AX)(R9*2)
+
+one:
+	INCQ R8
+	JMP  some
+
+next:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (CX)(DI*2), CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func replace32(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int, limit int, stride int, step int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·replace32(SB), NOSPLIT, $32-72
+	MOVQ         dst+0(FP), AX
+	MOVQ         from+8(FP), CX
+	MOVQ         ids+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         apart+40(FP), DI
+	MOVQ         limit+48(FP), R8
+	VMOVQ        R8, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         stride+56(FP), R8
+	VMOVQ        R8, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         step+64(FP), R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPEQD     Y3, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPMULLD      zeroToSeven<>+0(SB), Y2, Y3
+	VPSLLD       $0x03, Y2, Y4
+
+row:
+	MOVQ    DI, R13
+	SHLQ    $0x02, R13
+	LEAQ    (CX)(R13*4), R14
+	LEAQ    (DX)(R13*4), R13
+	XORQ    R8, R8
+	VMOVDQU Y3, Y5
+
+eight:
+	LEAQ       8(R8), R12
+	CMPQ       R12, SI
+	JG         some
+	VMOVDQU    (DX)(R8*4), Y6
+	VPMINUD    Y0, Y6, Y7
+	VPCMPEQD   Y6, Y7, Y7
+	VMOVMSKPS  Y7, R11
+	VPMULLD    Y1, Y6, Y6
+	VPADDD     Y5, Y6, Y6
+	VPADDD     Y4, Y5, Y5
+	VMOVDQU    Y6, (SP)
+	PREFETCHT0 (R13)(R8*4)
+	PREFETCHT0 (R14)(R8*4)
+	CMPL       R11, $0xff
+	JNE        part
+	MOVL       (SP), R9
+	MOVL       (CX)(R8*4), R10
+	MOVL       R10, (AX)(R9*4)
+	MOVL       4(SP), R9
+	MOVL       4(CX)(R8*4), R10
+	MOVL       R10, (AX)(R9*4)
+	MOVL       8(SP), R9
+	MOVL       8(CX)(R8*4), R10
+	MOVL       R10, (AX)(R9*4)
+	MOVL       12(SP), R9
+	MOVL       12(CX)(R8*4), R10
+	MOVL       R10, (AX)(R9*4)
+	MOVL       16(SP), R9
+	MOVL       16(CX)(R8*4), R10
+	MOVL       R10, (AX)(R9*4)
+	MOVL       20(SP), R9
+	MOVL       20(CX)(R8*4), R10
+	MOVL       R10, (AX)(R9*4)
+	MOVL       24(SP), R9
+	MOVL       24(CX)(R8*4), R10
+	MOVL       R10, (AX)(R9*4)
+	MOVL       28(SP), R9
+	MOVL       28(CX)(R8*4), R10
+	MOVL       R10, (AX)(R9*4)
+
+done:
+	MOVQ R12, R8
+	JMP  eight
+
+part:
+	BTL  $0x00, R11
+	JCC  out0
+	MOVL (SP), R9
+	MOVL (CX)(R8*4), R10
+	MOVL R10, (AX)(R9*4)
+
+out0:
+	BTL  $0x01, R11
+	JCC  out1
+	MOVL 4(SP), R9
+	MOVL 4(CX)(R8*4), R10
+	MOVL R10, (AX)(R9*4)
+
+out1:
+	BTL  $0x02, R11
+	JCC  out2
+	MOVL 8(SP), R9
+	MOVL 8(CX)(R8*4), R10
+	MOVL R10, (AX)(R9*4)
+
+out2:
+	BTL  $0x03, R11
+	JCC  out3
+	MOVL 12(SP), R9
+	MOVL 12(CX)(R8*4), R10
+	MOVL R10, (AX)(R9*4)
+
+out3:
+	BTL  $0x04, R11
+	JCC  out4
+	MOVL 16(SP), R9
+	MOVL 16(CX)(R8*4), R10
+	MOVL R10, (AX)(R9*4)
+
+out4:
+	BTL  $0x05, R11
+	JCC  out5
+	MOVL 20(SP), R9
+	MOVL 20(CX)(R8*4), R10
+	MOVL R10, (AX)(R9*4)
+
+out5:
+	BTL  $0x06, R11
+	JCC  out6
+	MOVL 24(SP), R9
+	MOVL 24(CX)(R8*4), R10
+	MOVL R10, (AX)(R9*4)
+
+out6:
+	BTL  $0x07, R11
+	JCC  out7
+	MOVL 28(SP), R9
+	MOVL 28(CX)(R8*4), R10
+	MOVL R10, (AX)(R9*4)
+
+out7:
+	JMP done
+
+some:
+	CMPQ      R8, SI
+	JGE       next
+	MOVL      (DX)(R8*4), R9
+	VMOVD     R9, X6
+	VPMINUD   X0, X6, X7
+	VPCMPEQD  X6, X7, X7
+	VMOVMSKPS X7, R11
+	VPMULLD   X1, X6, X6
+	VPADDD    X5, X6, X6
+	VMOVD     X6, (SP)
+	VPADDD    Y2, Y5, Y5
+	BTL       $0x00, R11
+	JCC       one
+	MOVL      (SP), R9
+	MOVL      (CX)(R8*4), R10
+	MOVL      R10, (AX)(R9*4)
+
+one:
+	INCQ R8
+	JMP  some
+
+next:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func replace64(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int, limit int, stride int, step int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·replace64(SB), NOSPLIT, $32-72
+	MOVQ         dst+0(FP), AX
+	MOVQ         from+8(FP), CX
+	MOVQ         ids+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         apart+40(FP), DI
+	MOVQ         limit+48(FP), R8
+	VMOVQ        R8, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         stride+56(FP), R8
+	VMOVQ        R8, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         step+64(FP), R8
+	VMOVQ        R8, X2
+	VPBROADCASTD X2, Y2
+	VPCMPEQD     Y3, Y3, Y3
+	VPADDD       Y3, Y0, Y0
+	VPMULLD      zeroToSeven<>+0(SB), Y2, Y3
+	VPSLLD       $0x03, Y2, Y4
+
+row:
+	MOVQ    DI, R13
+	SHLQ    $0x02, R13
+	LEAQ    (CX)(R13*8), R14
+	LEAQ    (DX)(R13*4), R13
+	XORQ    R8, R8
+	VMOVDQU Y3, Y5
+
+eight:
+	LEAQ       8(R8), R12
+	CMPQ       R12, SI
+	JG         some
+	VMOVDQU    (DX)(R8*4), Y6
+	VPMINUD    Y0, Y6, Y7
+	VPCMPEQD   Y6, Y7, Y7
+	VMOVMSKPS  Y7, R11
+	VPMULLD    Y1, Y6, Y6
+	VPADDD     Y5, Y6, Y6
+	VPADDD     Y4, Y5, Y5
+	VMOVDQU    Y6, (SP)
+	PREFETCHT0 (R13)(R8*4)
+	PREFETCHT0 (R14)(R8*8)
+	CMPL       R11, $0xff
+	JNE        part
+	MOVL       (SP), R9
+	MOVQ       (CX)(R8*8), R10
+	MOVQ       R10, (AX)(R9*8)
+	MOVL       4(SP), R9
+	MOVQ       8(CX)(R8*8), R10
+	MOVQ       R10, (AX)(R9*8)
+	MOVL       8(SP), R9
+	MOVQ       16(CX)(R8*8), R10
+	MOVQ       R10, (AX)(R9*8)
+	MOVL       12(SP), R9
+	MOVQ       24(CX)(R8*8), R10
+	MOVQ       R10, (AX)(R9*8)
+	MOVL       16(SP), R9
+	MOVQ       32(CX)(R8*8), R10
+	MOVQ       R10, (AX)(R9*8)
+	MOVL       20(SP), R9
+	MOVQ       40(CX)(R8*8), R10
+	MOVQ       R10, (AX)(R9*8)
+	MOVL       24(SP), R9
+	MOVQ       48(CX)(R8*8), R10
+	MOVQ       R10, (AX)(R9*8)
+	MOVL       28(SP), R9
+	MOVQ       56(CX)(R8*8), R10
+	MOVQ       R10, (AX)(R9*8)
+
+done:
+	MOVQ R12, R8
+	JMP  eight
+
+part:
+	BTL  $0x00, R11
+	JCC  out0
+	MOVL (SP), R9
+	MOVQ (CX)(R8*8), R10
+	MOVQ R10, (AX)(R9*8)
+
+out0:
+	BTL  $0x01, R11
+	JCC  out1
+	MOVL 4(SP), R9
+	MOVQ 8(CX)(R8*8), R10
+	MOVQ R10, (AX)(R9*8)
+
+out1:
+	BTL  $0x02, R11
+	JCC  out2
+	MOVL 8(SP), R9
+	MOVQ 16(CX)(R8*8), R10
+	MOVQ R10, (AX)(R9*8)
+
+out2:
+	BTL  $0x03, R11
+	JCC  out3
+	MOVL 12(SP), R9
+	MOVQ 24(CX)(R8*8), R10
+	MOVQ R10, (AX)(R9*8)
+
+out3:
+	BTL  $0x04, R11
+	JCC  out4
+	MOVL 16(SP), R9
+	MOVQ 32(CX)(R8*8), R10
+	MOVQ R10, (AX)(R9*8)
+
+out4:
+	BTL  $0x05, R11
+	JCC  out5
+	MOVL 20(SP), R9
+	MOVQ 40(CX)(R8*8), R10
+	MOVQ R10, (AX)(R9*8)
+
+out5:
+	BTL  $0x06, R11
+	JCC  out6
+	MOVL 24(SP), R9
+	MOVQ 48(CX)(R8*8), R10
+	MOVQ R10, (AX)(R9*8)
+
+out6:
+	BTL  $0x07, R11
+	JCC  out7
+	MOVL 28(SP), R9
+	MOVQ 56(CX)(R8*8), R10
+	MOVQ R10, (AX)(R9*8)
+
+out7:
+	JMP done
+
+some:
+	CMPQ      R8, SI
+	JGE       next
+	MOVL      (DX)(R8*4), R9
+	VMOVD     R9, X6
+	VPMINUD   X0, X6, X7
+	VPCMPEQD  X6, X7, X7
+	VMOVMSKPS X7, R11
+	VPMULLD   X1, X6, X6
+	VPADDD    X5, X6, X6
+	VMOVD     X6, (SP)
+	VPADDD    Y2, Y5, Y5
+	BTL       $0x00, R11
+	JCC       one
+	MOVL      (SP), R9
+	MOVQ      (CX)(R8*8), R10
+	MOVQ      R10, (AX)(R9*8)
+
+one:
+	INCQ R8
+	JMP  some
+
+next:
+	LEAQ (DX)(DI*4), DX
+	LEAQ (CX)(DI*8), CX
+	DECQ BX
+	JNZ  row
+	VZEROUPPER
+	RET
+
 // func oddFloatsOfDoubles(dst *float32, src *float64, n int)
 // Requires: AVX
 TEXT ·oddFloatsOfDoubles(SB), NOSPLIT, $0-24

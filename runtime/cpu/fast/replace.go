@@ -121,6 +121,9 @@ func updateElements[D, S updatable, T index](s strip, dst []D, stride int, from 
 	if s.stride == 1 { // each row has one element
 		rows, cols, step = 1, s.rows, 0
 	}
+	if mode == "" && replaceByVectors(dst, from[s.from:], ids[s.from:], rows, cols, s.stride, s.n, stride, step) {
+		return
+	}
 	n := uint64(s.n) // as an unsigned number, a negative index is larger than n
 	for row := range rows {
 		at := s.from + row*s.stride

@@ -20,6 +20,8 @@ func TestIndexed(t *testing.T) {
 	for _, tt := range []struct{ base, indices, updates, op string }{
 		{"[7,5]", "[3,5]", "[3,5]", "scatter %x, %i, %u {axis=0}"},
 		{"[7,5]", "[3,5]", "[3,5]", "scatter_add %x, %i, %u {axis=0, mode=MODE}"},
+		{"[7,35]", "[30,35]", "[30,35]", "scatter %x, %i, %u {axis=0}"},
+		{"[6,60]", "[6,29]", "[6,29]", "scatter %x, %i, %u {axis=1}"},
 		{"[40000]", "[20000]", "[20000]", "scatter %x, %i, %u {axis=0}"},
 		{"[12000,3]", "[17000,1]", "[17000,3]", "scatter_nd %x, %i, %u"},
 		{"[2,60,3]", "[2,9,3]", "[2,9,3]", "scatter_add %x, %i, %u {axis=1, mode=MODE}"},

@@ -252,6 +252,24 @@ func within(list []float64, least, most float64) bool {
 	return withinDoubles(&list[0], least, most, whole) == 0 && withinPlain(list[whole:], least, most)
 }
 
+// replaceByVectors copies elements of `rows` rows of cols, which are apart elements from each other, to dst: see
+// replace8 in the assembly. It returns false, and does nothing, for indices that the assembly does not take.
+func replaceByVectors[D, S updatable, T index](dst []D, from []S, ids []T, rows, cols, apart, limit, stride,
+	step int) bool {
+	var id T
+	size := unsafe.Sizeof(dst[0])
+	if !vectors || unsafe.Sizeof(id) != 4 || unsafe.Sizeof(from[0]) != size || rows == 0 || cols == 0 || limit == 0 {
+		return false
+	}
+	end := (rows-1)*apart + cols // the assembly checks no bounds
+	_, _, _ = from[end-1], ids[end-1], dst[(limit-1)*stride+(cols-1)*step]
+	f := map[uintptr]func(dst, from *byte, ids *uint32, rows, cols, apart, limit, stride, step int){
+		1: replace8, 2: replace16, 4: replace32, 8: replace64}[size]
+	f((*byte)(unsafe.Pointer(&dst[0])), (*byte)(unsafe.Pointer(&from[0])), (*uint32)(unsafe.Pointer(&ids[0])), rows,
+		cols, apart, limit, stride, step)
+	return true
+}
+
 // fill sets all elements of a list to x.
 func fill(list []float32, x float32) {
 	whole := 0

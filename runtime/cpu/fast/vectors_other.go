@@ -37,4 +37,8 @@ func roundRecords(*int8, *float32, *float32, int) {}
 
 func beatenBy([]float32, []int32, []float32, int32, bool) int { return 0 }
 
+func replaceByVectors[D, S updatable, T index](_ []D, _ []S, _ []T, _, _, _, _, _, _ int) bool {
+	return false
+}
+
 func transposeBlocks[T any](_, _ []T, _, _, _, _ int) (wholeRows, wholeCols int) { return 0, 0 }

@@ -52,6 +52,9 @@ func memory() {
 				VMOVUPS(x, to.Offset(16*half))
 			}
 		})
+	for _, size := range []int{1, 2, 4, 8} {
+		replacements(size)
+	}
 	convert("oddFloatsOfDoubles", "n float64 numbers, rounded to odd", "float32", "float64", 4, 8, oddFloats)
 	convert("wordsOfLongs", "the low words of n long words", "int32", "float64", 4, 8, func(from, to Mem) {
 		y, high := YMM(), YMM()
@@ -120,6 +123,128 @@ func oddFloats(from, to Mem) {
 		VMOVUPS(narrow, to.Offset(16*half))
 	}
 }
+
+// replacements generates the functions of scatters that replace elements of `size` bytes.
+func replacements(size int) {
+	name := fmt.Sprint("replace", 8*size)
+	TEXT(name, NOSPLIT, "func(dst, from *byte, ids *uint32, rows, cols, apart, limit, stride, step int)")
+	Doc(fmt.Sprintf("%s copies elements of %d bytes from a matrix of rows by cols, whose rows are apart elements from", name,
+		size), "each other, in order. An element of column i goes to place id*stride+i*step in dst, where id is the element of",
+		"ids at the same place. It is left out if id is not below limit, which is not 0.")
+	load := func(name string) Register { return Load(Param(name), GP64()) }
+	const rowsAhead = 2 // the logarithm of the number of rows
+	dst, from, ids, rows, cols, apart := load("dst"), load("from"), load("ids"), load("rows"), load("cols"), load("apart")
+	everywhere := func(name string) VecVirtual {
+		y, at := YMM(), load(name)
+		VMOVQ(at, y.AsX())
+		VPBROADCASTD(y.AsX(), y)
+		return y
+	}
+	most, stride, step, first := everywhere("limit"), everywhere("stride"), everywhere("step"), YMM()
+	ones, next := YMM(), YMM()
+	VPCMPEQD(ones, ones, ones)
+	VPADDD(ones, most, most) // limit-1
+	VPMULLD(zeroToSeven(), step, first)
+	VPSLLD(Imm(3), step, next)
+	places, col, at, place, id := AllocLocal(32), YMM(), GP64(), GP64(), GP64()
+	move := func(i int) {
+		MOVL(places.Offset(4*i), place.As32())
+		src, to := Mem{Base: from, Index: at, Scale: uint8(size), Disp: size * i}, Mem{Base: dst, Index: place, Scale: uint8(size)}
+		switch size {
+		case 1:
+			MOVB(src, id.As8())
+			MOVB(id.As8(), to)
+		case 2:
+			MOVW(src, id.As16())
+			MOVW(id.As16(), to)
+		case 4:
+			MOVL(src, id.As32())
+			MOVL(id.As32(), to)
+		default:
+			MOVQ(src, id)
+			MOVQ(id, to)
+		}
+	}
+	mask, end, nextIDs, nextFrom := GP32(), GP64(), GP64(), GP64()
+	Label("row")
+	// Rows may be far apart: the processor does not foresee those that follow.
+	MOVQ(apart, nextIDs)
+	SHLQ(Imm(rowsAhead), nextIDs)
+	LEAQ(Mem{Base: from, Index: nextIDs, Scale: uint8(size)}, nextFrom)
+	LEAQ(Mem{Base: ids, Index: nextIDs, Scale: 4}, nextIDs)
+	XORQ(at, at)
+	VMOVDQU(first, col)
+	Label("eight")
+	LEAQ(Mem{Base: at, Disp: 8}, end)
+	CMPQ(end, cols)
+	JG(LabelRef("some"))
+	y, below := YMM(), YMM()
+	VMOVDQU(Mem{Base: ids, Index: at, Scale: 4}, y)
+	VPMINUD(most, y, below)
+	VPCMPEQD(y, below, below)
+	VMOVMSKPS(below, mask)
+	VPMULLD(stride, y, y)
+	VPADDD(col, y, y)
+	VPADDD(next, col, col)
+	VMOVDQU(y, places)
+	PREFETCHT0(Mem{Base: nextIDs, Index: at, Scale: 4})
+	PREFETCHT0(Mem{Base: nextFrom, Index: at, Scale: uint8(size)})
+	CMPL(mask, Imm(0xff))
+	JNE(LabelRef("part"))
+	for i := range 8 {
+		move(i)
+	}
+	Label("done")
+	MOVQ(end, at)
+	JMP(LabelRef("eight"))
+	Label("part")
+	for i := range 8 {
+		label := fmt.Sprint("out", i)
+		BTL(Imm(uint64(i)), mask)
+		JCC(LabelRef(label))
+		move(i)
+		Label(label)
+	}
+	JMP(LabelRef("done"))
+	Label("some") // one at a time
+	CMPQ(at, cols)
+	JGE(LabelRef("next"))
+	MOVL(Mem{Base: ids, Index: at, Scale: 4}, place.As32())
+	VMOVD(place.As32(), y.AsX())
+	VPMINUD(most.AsX(), y.AsX(), below.AsX())
+	VPCMPEQD(y.AsX(), below.AsX(), below.AsX())
+	VMOVMSKPS(below.AsX(), mask)
+	VPMULLD(stride.AsX(), y.AsX(), y.AsX())
+	VPADDD(col.AsX(), y.AsX(), y.AsX())
+	VMOVD(y.AsX(), places)
+	VPADDD(step, col, col)
+	BTL(Imm(0), mask)
+	JCC(LabelRef("one"))
+	move(0)
+	Label("one")
+	INCQ(at)
+	JMP(LabelRef("some"))
+	Label("next")
+	LEAQ(Mem{Base: ids, Index: apart, Scale: 4}, ids)
+	LEAQ(Mem{Base: from, Index: apart, Scale: uint8(size)}, from)
+	DECQ(rows)
+	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// zeroToSeven returns the words 0 to 7.
+func zeroToSeven() Mem {
+	if sevenWords.Symbol.Name == "" {
+		sevenWords = GLOBL("zeroToSeven", RODATA|NOPTR)
+		for i := range 8 {
+			DATA(4*i, U32(i))
+		}
+	}
+	return sevenWords
+}
+
+var sevenWords Mem
 
 // lowBytesOf32 generates code that stores the low bytes of 32 words.
 func lowBytesOf32(from, to Mem) {
