@@ -18,11 +18,13 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
-// opCase is one elementwise op on one dtype, as a graph with an output, or with one for each dtype that the op converts
-// to.
+// opCase is elementwise ops of one number of arguments on one dtype, as a graph with an output for each op, or with one
+// for each dtype that the op converts to. They are few kernels, because a kernel computes several outputs of the same
+// arguments.
 type opCase struct {
 	name  string
 	graph *ir.Graph
+	args  []*ir.Node
 	in    map[string]*ir.Data
 }
 
@@ -80,10 +82,19 @@ func samples(t ir.DType, args, arg int) *ir.Data {
 	return d
 }
 
+// opsTogether is the maximum number of ops of an opCase.
+const opsTogether = 12
+
 // opCases lists every elementwise op with every dtype that it takes, and casts to every dtype.
-func opCases(t *testing.T) []opCase {
+func opCases(t *testing.T) []*opCase {
 	t.Helper()
-	var all []opCase
+	type kind struct {
+		dtype ir.DType
+		args  int
+		own   ir.Op // an op with arguments of its own; zero for others
+	}
+	var all []*opCase
+	open := map[kind]*opCase{} // that take more ops
 	for _, op := range ir.Ops() {
 		if op.Class() != ir.ClassElementwise {
 			continue
@@ -99,8 +110,22 @@ func opCases(t *testing.T) []opCase {
 					ways = append(ways, []ir.Attr{{Name: "dtype", Value: to}})
 				}
 			}
-			if c, ok := newOpCase(op, dtype, ways); ok {
-				all = append(all, c)
+			k := kind{dtype: dtype, args: op.Info().MinArgs()}
+			if op == ir.OpWhere || op == ir.OpRsqrt || op.Info().Converts() {
+				k.own = op
+			}
+			c := open[k]
+			if c == nil {
+				c = newOpCase(op, dtype)
+			}
+			if !c.add(t, op, ways) {
+				continue
+			}
+			if open[k] == nil {
+				open[k], all = c, append(all, c)
+			}
+			if c.name += " " + op.String(); len(c.graph.Outputs()) >= opsTogether {
+				delete(open, k)
 			}
 		}
 	}
@@ -119,11 +144,9 @@ func attrsFor(op ir.Op) []ir.Attr {
 	return out
 }
 
-// newOpCase makes the graph, with an output for each valid way to set the attributes. ok is false if the op does not
-// take the dtype.
-func newOpCase(op ir.Op, t ir.DType, ways [][]ir.Attr) (_ opCase, ok bool) {
-	c := opCase{name: fmt.Sprintf("%s %s", op, t), graph: ir.NewGraph("op"), in: map[string]*ir.Data{}}
-	var args []*ir.Node
+// newOpCase makes the arguments of ops like op.
+func newOpCase(op ir.Op, t ir.DType) *opCase {
+	c := &opCase{name: t.String(), graph: ir.NewGraph("op"), in: map[string]*ir.Data{}}
 	n := op.Info().MinArgs()
 	for i := range n {
 		dtype := t
@@ -153,16 +176,23 @@ func newOpCase(op ir.Op, t ir.DType, ways [][]ir.Attr) (_ opCase, ok bool) {
 		x, err := c.graph.Add(ir.OpInput, nil, []ir.Attr{{Name: "name", Value: name}, {Name: "dtype", Value: dtype},
 			{Name: "shape", Value: ir.ShapeOf(d.Dims...)}}, "")
 		if err != nil {
-			return c, false
+			panic(err)
 		}
-		args = append(args, x)
+		c.args = append(c.args, x)
 	}
+	return c
+}
+
+// add adds an output for each valid way to set an op's attributes. It reports false if the op does not take the dtype.
+func (c *opCase) add(t *testing.T, op ir.Op, ways [][]ir.Attr) (ok bool) {
+	t.Helper()
 	for i, attrs := range ways {
-		if y, err := c.graph.Add(op, args, attrs, ""); err == nil {
-			ok = c.graph.Output(fmt.Sprint("y", i), y) == nil
+		if y, err := c.graph.Add(op, c.args, attrs, ""); err == nil {
+			check(t, c.graph.Output(fmt.Sprint(op, i), y))
+			ok = true
 		}
 	}
-	return c, ok
+	return ok
 }
 
 // TestOpsOnDevice compares every elementwise op on every dtype with the reference. Arguments include NaN, infinities
@@ -200,7 +230,7 @@ func TestOpsOnDevice(t *testing.T) {
 	}
 }
 
-func (c opCase) run(dev *vk.Device, s *passes.State, modules [][]byte) error {
+func (c *opCase) run(dev *vk.Device, s *passes.State, modules [][]byte) error {
 	exe, err := dev.Load(context.Background(), s.Program, modules, nil, vk.LoadOptions{})
 	if err != nil {
 		return err
@@ -221,9 +251,10 @@ func (c opCase) run(dev *vk.Device, s *passes.State, modules [][]byte) error {
 	var wrong []error
 	for _, o := range c.graph.Outputs() {
 		have, want := have.Outputs[o.Name], want[o.Name]
-		c.correct(want)
+		c.correct(o.Node, want)
 		if err := interp.Compare(have, want, interp.Tolerances(c.graph)[o.Node.ID()]).Err(); err != nil {
-			wrong = append(wrong, c.explain(fmt.Errorf("%s: %w", o.Node.DType(), err), o.Node, have, want))
+			err = fmt.Errorf("%s to %s: %w", o.Node.Op(), o.Node.DType(), err)
+			wrong = append(wrong, c.explain(err, o.Node, have, want))
 		}
 	}
 	return errors.Join(wrong...)
@@ -231,8 +262,7 @@ func (c opCase) run(dev *vk.Device, s *passes.State, modules [][]byte) error {
 
 // correct changes the reference where Go differs from the op's documentation: Go's min and max of an infinity and NaN
 // can be the infinity.
-func (c opCase) correct(want *ir.Data) {
-	n := c.graph.Outputs()[0].Node
+func (c *opCase) correct(n *ir.Node, want *ir.Data) {
 	if !want.DType.IsFloat() || n.Op() != ir.OpMin && n.Op() != ir.OpMax {
 		return
 	}
@@ -249,7 +279,7 @@ func (c opCase) correct(want *ir.Data) {
 }
 
 // explain adds the arguments at the worst element.
-func (c opCase) explain(err error, n *ir.Node, have, want *ir.Data) error {
+func (c *opCase) explain(err error, n *ir.Node, have, want *ir.Data) error {
 	r := interp.Compare(have, want, interp.Tolerances(c.graph)[n.ID()])
 	for i := range c.in {
 		if v, e := c.in[i].Floats(); e == nil {
