@@ -42,7 +42,9 @@ func run(m *testing.M) int {
 }
 
 // TestRandomSchedules runs the kernels of random graphs on a device, and compares with the reference. Each kernel has a
-// random legal schedule, good or bad. Its operands are materialized and its sums are split at random.
+// random legal schedule, good or bad. Its operands are materialized and its sums are split at random. The test runs a
+// covering set of the graphs: each variant meets each dtype and each property of a schedule that it has in one of
+// them.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
@@ -64,7 +66,14 @@ func TestRandomSchedules(t *testing.T) {
 			t.Errorf("seed %d: %v", seed, err)
 			continue
 		}
-		cases, text = append(cases, c), append(text, c.text...)
+		cases = append(cases, c)
+	}
+	built := len(cases)
+	cases = pairs.CoverAtCost(cases, func(c *deviceCase) ([]string, float64) {
+		return c.keys, float64(len(joined(c.text)))
+	})
+	for _, c := range cases {
+		text = append(text, c.text...)
 	}
 	assembleTogether(tools, text)
 	for _, c := range cases {
@@ -74,7 +83,7 @@ func TestRandomSchedules(t *testing.T) {
 		}
 		runs += n
 	}
-	t.Logf("%d runs of %d graphs on %s", runs, *randomGraphs, dev.Caps().Name)
+	t.Logf("%d runs of %d graphs on %s, which cover %d", runs, len(cases), dev.Caps().Name, built)
 	if runs == 0 {
 		t.Error("nothing ran")
 	}
@@ -89,6 +98,19 @@ type deviceCase struct {
 	graph *ir.Graph
 	state *passes.State
 	text  []string // the shaders
+	keys  []string // the properties of the kernels and their schedules
+}
+
+// noteKernel adds a kernel to the case's keys: its variant with each property of the schedule and with each dtype.
+func (c *deviceCase) noteKernel(k *kernel.Kernel, s kernel.Schedule, tight bool) {
+	variant := s.Config().Variant
+	for _, p := range []any{fmt.Sprint("vec ", s.Config().Vec), fmt.Sprint("subgroup ", s.Config().Subgroup > 0),
+		fmt.Sprint("tight ", tight), fmt.Sprint("in words ", !c.caps.Features.Storage8)} {
+		c.keys = append(c.keys, fmt.Sprint(variant, ", ", p))
+	}
+	for _, b := range k.Bindings {
+		c.keys = append(c.keys, fmt.Sprint(variant, ", ", b.DType, ", written ", b.Write))
+	}
 }
 
 // build makes the case's graph and its shaders.
@@ -102,13 +124,16 @@ func (c *deviceCase) build() (err error) {
 	tight.MaxWorkgroupCount = [3]uint32{1 + rng.Uint32N(3), 1 + rng.Uint32N(3), 1 + rng.Uint32N(3)}
 	c.state, c.text, err = buildWith(c.graph, anyWay(c.caps, rng),
 		func(k *kernel.Kernel) (kernel.Schedule, device.Caps, error) {
-			caps := c.caps
-			if goesAround(k.Family) && rng.IntN(3) == 0 {
+			caps, loops := c.caps, goesAround(k.Family) && rng.IntN(3) == 0
+			if loops {
 				caps = tight
 			}
 			sched, err := anySchedule(k, caps, rng)
 			if k.Family == kernel.FamilyAttention && k.Parallel[k.AttentionAxes().Split].Is(1) {
 				sched = unsplit(sched) // the keys would have to be split before
+			}
+			if err == nil {
+				c.noteKernel(k, sched, loops)
 			}
 			return sched, caps, err
 		})
