@@ -170,7 +170,9 @@ func TestAttentionOnDevice(t *testing.T) {
 		}
 	}
 	few := pairs.Pick(all, func(a attempt) pairs.Of {
-		return pairs.Of{Name: a.name, Properties: append(a.properties(), wayOf(a.s), numberOf(a.s, "splits") > 0,
+		way := wayOf(a.s)
+		return pairs.Of{Name: a.name, Properties: append(a.properties(), way.Variant, way.Paired, way.Steps, way.shared,
+			numberOf(a.s, "splits") > 0,
 			numberOf(a.s, "heads") > 1, numberOf(a.s, "stages") > 1, a.s.Config().Subgroup > 0), Cost: unrolledBy(a.s)}
 	})
 	var text []string

@@ -258,8 +258,8 @@ type matCase struct {
 
 // properties are the properties that kernels of few rows depend on. The format of B only changes how elements are
 // decoded, so it meets the properties that decoding depends on: among them each way to read blocks, and whether a run
-// is part of 32 elements, 32 or more. The other properties, and how rows become bytes, meet each other. A norm doubles
-// a kernel.
+// is part of 32 elements, 32 or more. The other properties, and how rows become bytes, meet each other. A norm or a
+// gate doubles a kernel.
 func (c matCase) properties() pairs.Of {
 	p, s := c.p, vecOf(c.s)
 	reader := vecOf(normalized(p, s))
@@ -268,7 +268,7 @@ func (c matCase) properties() pairs.Of {
 		PerName: append([]any{cmp.Compare(s.TileK, 32), [2]any{reader.Decode, reader.Subnormals}}, decoding...),
 		Properties: append(decoding, p.byteRows, s.RoundRows, s.Digits > 0, s.TileK, p.a, p.m.Static() > 2, p.gated,
 			p.bias, p.prologue, p.norm, s.LanesPerRow > 8, s.ThreadN > 1, s.Coarsen > 0, s.Prefetch.Mode, s.StageRows),
-		Cost: unrolledBy(c.s) * pick(p.norm, 2.0, 1)}
+		Cost: unrolledBy(c.s) * pick(p.norm, 3.0, 1) * pick(p.gated, 2.0, 1)}
 }
 
 // unrolledBy estimates the length of a schedule's kernel, which a software device compiles in proportional time: the

@@ -30,17 +30,19 @@ func withCopies(t ir.DType, s kernel.MatVec, run, copies int) kernel.MatVec {
 	return s
 }
 
-// blockCases are matvecs over every block format, with short and long runs, and the longest.
+// blockCases are matvecs over every block format, with short and long runs, and the longest. A format changes how one
+// element is decoded. So a third of the cases have the second matrix of a gate, and few have several columns for many
+// rows: each doubles a kernel.
 func blockCases() []matCase {
 	var cases []matCase
 	for i, t := range blockTypes() {
 		n := t.BlockElems()
 		for j, run := range []int{8, 32, 256} {
-			p := product{m: d(1), n: d(13), k: d(n * (1 + (i+j)%3)), a: ir.F32, b: t, transB: true, gated: j == 1,
-				bias: i%2 == 0, prologue: j == 2}
+			p := product{m: d(1), n: d(13), k: d(n * (1 + (i+j)%3)), a: ir.F32, b: t, transB: true,
+				gated: (i+j)%3 == 1, bias: i%2 == 0, prologue: j == 2}
 			s := vec(1, 8, 2, 1+j%2, 8)
 			if j == 1 {
-				p.m, s = d(3), vec(3, 4, 2, 1, 0)
+				p.m, s = d(2+i%2), vec(2+i%2, 4, 2, 1, 0)
 			}
 			if j == 2 {
 				p.a = ir.F16
@@ -68,11 +70,16 @@ func blockCases() []matCase {
 			}
 		}
 		p := product{m: d(5 + i%4), n: d(13), k: d(2 * n), a: ir.F32, b: t, transB: true, layout: kernel.LayoutPlanes}
-		s := blockRun(vec(p.m.Static(), 16, 2, 4, 8), []int{16, 32, 32}[i%3])
+		s := blockRun(vec(p.m.Static(), 16, 2, 1+i%2, 8), []int{16, 32, 32}[i%3])
 		s.Subnormals, s.Tables, s.StageRows = i%2 == 0, i%2 == 0 && quant.Codebook(t) != nil, true
 		cases = append(cases, matCase{name: fmt.Sprintf("%s of %s rows", t, p.m), p: p, s: s})
 		p.m, p.bytes, p.a, s.StageRows = d(1+i%8), true, ir.I8, false
 		s.TileM, s.ThreadM, s.TileK = p.m.Static(), p.m.Static(), []int{32, 64}[i/2%2]
+		if floats := withCopies(t, blockRun(vec(1, 16, 2, 1, 8), 32), 32, 2); floats.Copies > 0 {
+			q := product{m: d(1), n: d(13), k: d(2 * n), a: ir.F32, b: t, transB: true, layout: kernel.LayoutPlanes}
+			floats.Subnormals = true
+			cases = append(cases, matCase{name: fmt.Sprintf("%s looked up as floats", t), p: q, s: floats})
+		}
 		copies, sums := 1+i%2, s.LanesPerRow*(s.TileM*s.TileN+1) // the sums reuse the table's memory
 		for table, ok := schedule.LookupTableOf(t); ok && table.Entries*copies < sums; copies *= 2 {
 		}
@@ -89,12 +96,12 @@ func residentCases() []matCase {
 	for i, t := range blockTypes() {
 		for j, run := range []int{16, 32, 64} {
 			p := product{m: d(1 + (i+j)%2), n: d(29), k: d(t.BlockElems() * (2 + 3*(i%3))), a: ir.F32, b: t,
-				transB: true, gated: j == 1, bias: i%2 == 0, prologue: j == 2}
+				transB: true, gated: (i+j)%3 == 1, bias: i%2 == 0, prologue: j == 2}
 			if j > 0 {
 				p.layout = kernel.LayoutPlanes
 			}
-			s := blockRun(vec(p.m.Static(), 32<<(i%2), 1+i%2, 1<<j, 8), run)
-			s.Coarsen, s.Subnormals, s.Tables = 1+j, j == i%2, j == i%3 && quant.Codebook(t) != nil
+			s := blockRun(vec(p.m.Static(), 32<<(i%2), 1+i%2, 1+j%2, 8), run)
+			s.Coarsen, s.Subnormals, s.Tables = 1+j%2, j == i%2, j == i%3 && quant.Codebook(t) != nil
 			s.TileN *= s.Coarsen
 			cases = append(cases, matCase{name: fmt.Sprintf("%s resident in runs of %d", t, run), p: p, s: s})
 			if f, _ := ir.BlockFormatOf(t); f.Levels {
@@ -159,7 +166,7 @@ func roundedCases() []matCase {
 		p := product{m: d(1), n: d(29), k: d(t.BlockElems() * (2 + 3*(i%3))), a: ir.F32, b: t, transB: true,
 			gated: i%4 == 1, bias: i%2 == 0, prologue: i%3 == 2, layout: kernel.LayoutPlanes}
 		for _, subnormals := range []bool{false, true} {
-			s := withCopies(t, blockRun(vec(1, 32, 2, 2, 8), 64), 64, 2)
+			s := withCopies(t, blockRun(vec(1, 32, 2, pick(subnormals, 1, 2), 8), 64), 64, 2)
 			s.Subnormals = subnormals
 			if t.BlockElems() == 256 || !subnormals {
 				p.byteRows, s.RoundRows = true, true

@@ -98,9 +98,9 @@ func randomBlockCases(caps device.Caps, count int) []matCase {
 		}
 		s.Prefetch = []kernel.Prefetch{{}, {Mode: kernel.PrefetchRuns, Depth: 2}, {Mode: kernel.PrefetchCache},
 			{Mode: kernel.PrefetchRegisters}, {Mode: kernel.PrefetchSectors, Depth: 1 + r.IntN(8)}}[r.IntN(5)]
-		// these shaders are long and take long to compile
-		if s.Coarsen > 0 && int(p.k.Max())*s.ThreadN*s.ThreadM/lanes > 192 {
-			continue
+		each := pick(s.Coarsen > 0, int(p.k.Max())/lanes, s.TileK) // elements of a row that an invocation unrolls
+		if each*s.ThreadN*s.ThreadM*pick(p.gated || p.norm, 2, 1) > 192 {
+			continue // these shaders are long and take long to compile
 		}
 		if normalized(p, s).Prefetch.Mode != s.Prefetch.Mode {
 			continue // it would repeat another case
