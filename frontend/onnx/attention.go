@@ -20,7 +20,7 @@ var previewOps = table{"FlexAttention": controlOp(func(c *call) []*value { retur
 // flexAttention builds FlexAttention. Its subgraphs change the scores before the softmax (score_mod) and the weights
 // after it (prob_mod).
 func flexAttention(c *call) tensor {
-	a := &attentionNode{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
+	a := &attentionNode{c: c, q: c.x(0), k: c.x(1), v: c.x(2)}
 	t, in := a.q.DType(), ir.F32
 	if t == ir.F64 {
 		in = ir.F64
@@ -29,7 +29,7 @@ func flexAttention(c *call) tensor {
 	a.setScale()
 	a.q, a.k, a.v = castTo(a.q, in), castTo(a.k, in), castTo(a.v, in)
 	heads := a.q.Dim(1)
-	y := a.q.MatMulT(a.repeatHeads(a.k, heads)).MulScalar(a.scale)
+	y := a.q.MatMulT(a.c.repeatHeads(a.k, heads)).MulScalar(a.scale)
 	modified := func(y tensor, name string) tensor { // applies the subgraph of an attribute, if there is one
 		if !c.hasAttr(name) {
 			return y
@@ -41,7 +41,7 @@ func flexAttention(c *call) tensor {
 		return c.asTensor(out[0])
 	}
 	y = modified(modified(y, "score_mod").Softmax(3), "prob_mod")
-	return castTo(y.MatMul(a.repeatHeads(a.v, heads)), t)
+	return castTo(y.MatMul(a.c.repeatHeads(a.v, heads)), t)
 }
 
 // repeatHeads returns keys or values k [B, G, S, D] as [B, heads, S, D]: each of the G key heads is repeated for the
@@ -78,7 +78,7 @@ func mergeHeads(x tensor) tensor {
 // S, E]: B sequences, H query heads that share G key heads, T queries, S keys, and vectors of D and E elements. Keys
 // and values from the cache come before the node's own.
 type attentionNode struct {
-	*call
+	c       *call
 	q, k, v tensor
 	// offset is the number of keys before the first query's own position: an i32 scalar, or [B, 1, 1, 1].
 	offset  tensor
@@ -95,7 +95,7 @@ type attentionNode struct {
 // attention builds Attention of opset 23 and later. Keys and values are appended to a cache, or are themselves a cache
 // that each sequence has partly filled. Scores are computed and summed in f32, for every value of softmax_precision.
 func attention(c *call) []*value {
-	a := &attentionNode{call: c, q: c.x(0), k: c.x(1), v: c.x(2)}
+	a := &attentionNode{c: c, q: c.x(0), k: c.x(1), v: c.x(2)}
 	flat := a.q.Rank() == 3
 	queries, keys := c.intAttr("q_num_heads", 0), c.intAttr("kv_num_heads", 0)
 	if flat {
@@ -155,18 +155,18 @@ func attention(c *call) []*value {
 func (a *attentionNode) appendCache(keys, values tensor) {
 	queries, fresh, past := a.q.Dim(2), a.k.Dim(2), keys.Dim(2)
 	a.k, a.v = keys.Concat(2, a.k), values.Concat(2, a.v)
-	a.offset, a.last = a.b.DimValue(past), queries == fresh
+	a.offset, a.last = a.c.b.DimValue(past), queries == fresh
 }
 
 // noCache sets the queries' positions for keys that are all new.
-func (a *attentionNode) noCache() { a.offset, a.last = a.b.Const(int32(0)), a.q.Dim(2) == a.k.Dim(2) }
+func (a *attentionNode) noCache() { a.offset, a.last = a.c.b.Const(int32(0)), a.q.Dim(2) == a.k.Dim(2) }
 
 // keys returns the positions of the keys, [1, 1, 1, S].
-func (a *attentionNode) keys() tensor { return a.b.Iota(ir.I32, 3, 1, 1, 1, a.k.Dim(2)) }
+func (a *attentionNode) keys() tensor { return a.c.b.Iota(ir.I32, 3, 1, 1, 1, a.k.Dim(2)) }
 
 // queries returns the queries' positions among the keys, [1, 1, T, 1] or [B, 1, T, 1].
 func (a *attentionNode) queries() tensor {
-	return a.b.Iota(ir.I32, 2, 1, 1, a.q.Dim(2), 1).Add(a.offset)
+	return a.c.b.Iota(ir.I32, 2, 1, 1, a.q.Dim(2), 1).Add(a.offset)
 }
 
 // hideUnless hides the keys for which the mask `seen` is false, in addition to keys already hidden.
@@ -180,8 +180,8 @@ func (a *attentionNode) hideUnless(seen tensor) {
 // setVisible determines from the attributes and the mask which keys each query attends to, and the bias of the
 // scores. It leaves causality and the window to op attention if that can apply them.
 func (a *attentionNode) setVisible() {
-	left, right := a.intAttr("left_window_size", -1), a.intAttr("right_window_size", -1)
-	causal := a.intAttr("is_causal", 0) != 0
+	left, right := a.c.intAttr("left_window_size", -1), a.c.intAttr("right_window_size", -1)
+	causal := a.c.intAttr("is_causal", 0) != 0
 	if causal {
 		right = -1 // causality hides all keys after the query's own
 	}
@@ -189,10 +189,10 @@ func (a *attentionNode) setVisible() {
 	if right >= 0 {
 		a.hideUnless(a.keys().Le(a.queries().AddScalar(float64(right))))
 	}
-	if !a.has(3) {
+	if !a.c.has(3) {
 		return
 	}
-	mask := a.padMask(a.x(3))
+	mask := a.padMask(a.c.x(3))
 	if mask.DType() == ir.Bool {
 		a.hideUnless(mask)
 		return
@@ -217,7 +217,7 @@ func (a *attentionNode) hideOutside(causal bool, window int) {
 // padMask extends a mask that is shorter than the keys. It hides the keys after the mask's end.
 func (a *attentionNode) padMask(mask tensor) tensor {
 	if mask.Rank() < 1 {
-		a.fail("attn_mask is a scalar")
+		a.c.fail("attn_mask is a scalar")
 	}
 	n, keys := mask.Dim(-1), a.k.Dim(2)
 	if n == keys || n.Is(1) {
@@ -225,13 +225,13 @@ func (a *attentionNode) padMask(mask tensor) tensor {
 	}
 	left, err := keys.Less(n)
 	if err != nil {
-		a.fail("attn_mask %s for %s keys: %v", mask, keys, err)
+		a.c.fail("attn_mask %s for %s keys: %v", mask, keys, err)
 	}
 	unseen := 0.0 // false for bools
 	if mask.DType() != ir.Bool {
 		unseen = math.Inf(-1)
 	}
-	return mask.Concat(mask.Rank()-1, a.b.Full(mask.DType(), unseen, mask.Shape()[:mask.Rank()-1], left))
+	return mask.Concat(mask.Rank()-1, a.c.b.Full(mask.DType(), unseen, mask.Shape()[:mask.Rank()-1], left))
 }
 
 // mask returns the mask for op attention: bools, or floats with -Inf for hidden keys. The zero Tensor means no mask.
@@ -291,7 +291,7 @@ func (a *attentionNode) hasKeys() tensor {
 // scores returns a stage of the computation of the weights. mode is the stage: 0 for the scores, 1 after the soft cap,
 // 2 after the mask, and 3 for the weights.
 func (a *attentionNode) scores(mode int) tensor {
-	y := a.q.MatMulT(a.repeatHeads(a.k, a.q.Dim(1))).MulScalar(a.scale)
+	y := a.q.MatMulT(a.c.repeatHeads(a.k, a.q.Dim(1))).MulScalar(a.scale)
 	if a.softcap > 0 && mode > 0 {
 		y = wide(y, func(y tensor) tensor { return y.DivScalar(a.softcap).Tanh().MulScalar(a.softcap) })
 	}

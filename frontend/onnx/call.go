@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// call is a node of the model while it is built, with its inputs.
+// call is a node of the model while it is built, with its inputs. Types that need it have it in a field that is not
+// embedded: each type that embeds it would get its two hundred methods, which takes long to compile.
 type call struct {
 	*importer
 	node    *Node

@@ -63,7 +63,7 @@ func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*
 
 // loopNode is a node Loop with its inputs.
 type loopNode struct {
-	*call
+	c     *call
 	body  *Graph
 	limit *value // the maximum number of trips; nil if unlimited
 	goes  *value // whether the first trip runs; nil if it always does
@@ -92,7 +92,7 @@ func loop(c *call) []*value {
 
 // newLoop reads the inputs of a node Loop.
 func newLoop(c *call) *loopNode {
-	l := &loopNode{call: c, body: c.graphAttr("body"), first: c.from(2)}
+	l := &loopNode{c: c, body: c.graphAttr("body"), first: c.from(2)}
 	if len(l.body.Outputs) < 1+len(l.first) {
 		c.fail("its body has %d outputs: want a condition and %d carried values", len(l.body.Outputs),
 			len(l.first))
@@ -134,18 +134,18 @@ func (l *loopNode) trips() *ir.Dim {
 // trip builds the body for trip i.
 func (l *loopNode) trip(i *value, carried []*value) (goes *value, next, outs []*value) {
 	yes := &value{data: &ir.Data{DType: ir.Bool, Bytes: []byte{1}}}
-	out := l.subgraph(l.body, append([]*value{i, yes}, carried...))
+	out := l.c.subgraph(l.body, append([]*value{i, yes}, carried...))
 	return out[0], out[1 : 1+len(l.first)], out[1+len(l.first):]
 }
 
 // forLoop builds a loop op with a number of trips that is known when the graph is built. It fails if the condition
 // can become false.
 func (l *loopNode) forLoop() []*value {
-	results, _ := l.looped(*l.trips(), tensor{}, l.first,
+	results, _ := l.c.looped(*l.trips(), tensor{}, l.first,
 		func(i tensor, carried []*value) (_ tensor, next, outs []*value) {
 			goes, next, outs := l.trip(&value{tensor: i.Cast(ir.I64), from: []string{}}, carried)
 			if is, known := truth(goes); !is || !known {
-				l.fail("the condition changes")
+				l.c.fail("the condition changes")
 			}
 			return tensor{}, next, outs
 		})
@@ -154,33 +154,33 @@ func (l *loopNode) forLoop() []*value {
 
 // whileLoop builds a loop op that ends by its condition, or by a limit that is only known in a run.
 func (l *loopNode) whileLoop() []*value {
-	goes, trips := l.b.Const(true), l.trips()
+	goes, trips := l.c.b.Const(true), l.trips()
 	if l.goes != nil {
-		goes = l.asTensor(l.goes).Reshape()
+		goes = l.c.asTensor(l.goes).Reshape()
 	}
 	// withinLimit returns the condition of trip i: goes and, if only a run knows the limit, whether i is below it.
 	withinLimit := func(goes, i tensor) tensor { return goes }
 	bounded := trips == nil
 	if bounded {
-		bound, ok := l.options.Bounds[l.node.title()]
+		bound, ok := l.c.options.Bounds[l.c.node.title()]
 		if !ok {
-			l.needed = append(l.needed, merged(l.in[:min(2, len(l.in))])...)
-			l.fail("its number of trips is known only in a run: give an upper bound under the node's name, "+
-				"%q", l.node.title())
+			l.c.needed = append(l.c.needed, merged(l.c.in[:min(2, len(l.c.in))])...)
+			l.c.fail("its number of trips is known only in a run: give an upper bound under the node's name, "+
+				"%q", l.c.node.title())
 		}
 		trips = &ir.Dim{Add: int64(bound)}
 		if l.limit != nil {
-			limit := l.asTensor(l.limit).Reshape()
+			limit := l.c.asTensor(l.limit).Reshape()
 			withinLimit = func(goes, i tensor) tensor { return goes.And(i.Cast(limit.DType()).Lt(limit)) }
 		}
 	}
-	results, s := l.looped(*trips, withinLimit(goes, l.b.Const(int32(0))), l.first,
+	results, s := l.c.looped(*trips, withinLimit(goes, l.c.b.Const(int32(0))), l.first,
 		func(i tensor, carried []*value) (tensor, []*value, []*value) {
 			goes, next, outs := l.trip(&value{tensor: i.Cast(ir.I64), from: []string{}}, carried)
-			return withinLimit(l.asTensor(goes).Reshape(), i.AddScalar(1)), next, outs
+			return withinLimit(l.c.asTensor(goes).Reshape(), i.AddScalar(1)), next, outs
 		})
 	if bounded {
-		l.addUnfinishedOutput(s.Goes)
+		l.c.addUnfinishedOutput(s.Goes)
 	}
 	return results
 }
@@ -215,9 +215,9 @@ func (l *loopNode) unrolled() []*value {
 		goes, next, outs := l.trip(dimsValue(ir.Shape{ir.D(i)}, true), state)
 		is, known := truth(goes)
 		if !known {
-			l.needed = append(l.needed, goes.from...)
-			l.fail("its number of trips depends on %q: make that a constant, or give an upper bound under the node's "+
-				"name, %q", goes.from, l.node.title())
+			l.c.needed = append(l.c.needed, goes.from...)
+			l.c.fail("its number of trips depends on %q: make that a constant, or give an upper bound under the "+
+				"node's name, %q", goes.from, l.c.node.title())
 		}
 		going, state = is, next
 		for k, v := range outs {
@@ -226,11 +226,11 @@ func (l *loopNode) unrolled() []*value {
 	}
 	results := copies(state)
 	for i, parts := range collected {
-		if !l.wants(len(l.first) + i) {
+		if !l.c.wants(len(l.first) + i) {
 			results = append(results, nil) // it may have no trips, and so no known shape
 			continue
 		}
-		results = append(results, stackOf(l.joined(parts, 0, true), parts))
+		results = append(results, stackOf(l.c.joined(parts, 0, true), parts))
 	}
 	return results
 }
@@ -246,7 +246,7 @@ func stackOf(stack tensor, parts []*value) *value {
 
 // scanned is a node Scan with its inputs and attributes, in the form of opset 9.
 type scanned struct {
-	*call
+	c       *call
 	body    *Graph
 	axes    []int    // by scanned input: the axis to scan
 	back    []bool   // by scanned input: whether it is scanned from its end
@@ -269,7 +269,7 @@ func scan(c *call) []*value {
 func (c *call) newScan(from int) *scanned {
 	n := c.mustInt("num_scan_inputs")
 	carried := len(c.in) - from - n
-	s := &scanned{call: c, body: c.graphAttr("body")}
+	s := &scanned{c: c, body: c.graphAttr("body")}
 	if n < 1 || carried < 0 || len(s.body.Outputs) < carried {
 		c.fail("num_scan_inputs is %d of %d inputs, but its body has %d outputs", n, len(c.in), len(s.body.Outputs))
 	}
@@ -298,9 +298,9 @@ func at[T any](list []T, i int) (t T) {
 // extent returns the number of steps: the extent of all scanned axes.
 func (s *scanned) extent(xs []tensor) (steps ir.Dim) {
 	for i, x := range xs {
-		d := x.Shape()[s.axis(at(s.axes, i), x.Rank())]
+		d := x.Shape()[s.c.axis(at(s.axes, i), x.Rank())]
 		if i > 0 && d != steps {
-			s.fail("it iterates over %s and %s elements: want the same number", steps, d)
+			s.c.fail("it iterates over %s and %s elements: want the same number", steps, d)
 		}
 		steps = d
 	}
@@ -309,12 +309,12 @@ func (s *scanned) extent(xs []tensor) (steps ir.Dim) {
 
 // steps builds the Scan as a loop op or, if that fails, unrolled.
 func (s *scanned) steps() []*value {
-	xs := s.whole(s.over)
+	xs := s.c.whole(s.over)
 	ways := []func() []*value{func() []*value { return s.loop(xs) }}
 	if s.extent(xs).IsStatic() && s.length.IsZero() {
 		ways = append(ways, func() []*value { return s.unrolled(xs) })
 	}
-	return s.tryEach(ways...)
+	return s.c.tryEach(ways...)
 }
 
 // step builds the body for one step. element(i, back) returns the step's element of scanned input i.
@@ -323,7 +323,7 @@ func (s *scanned) step(carried []*value, element func(i int, back bool) tensor) 
 	for i, v := range s.over {
 		inputs = append(inputs, &value{tensor: element(i, at(s.back, i)), from: v.from})
 	}
-	out := s.subgraph(s.body, inputs)
+	out := s.c.subgraph(s.body, inputs)
 	return out[:len(s.first)], out[len(s.first):]
 }
 
@@ -332,15 +332,15 @@ func (s *scanned) loop(xs []tensor) []*value {
 	steps, goes := s.extent(xs), tensor{}
 	within := func(i tensor) tensor { return i.Cast(s.length.DType()).Lt(s.length) }
 	if !s.length.IsZero() {
-		goes = within(s.b.Const(int32(0)))
+		goes = within(s.c.b.Const(int32(0)))
 	}
-	results, _ := s.looped(steps, goes, s.first, func(i tensor, carried []*value) (tensor, []*value, []*value) {
+	results, _ := s.c.looped(steps, goes, s.first, func(i tensor, carried []*value) (tensor, []*value, []*value) {
 		next, outs := s.step(carried, func(k int, back bool) tensor {
 			place := i
 			if back {
-				place = s.b.DimValue(steps).Sub(i.AddScalar(1))
+				place = s.c.b.DimValue(steps).Sub(i.AddScalar(1))
 			}
-			axis := s.axis(at(s.axes, k), xs[k].Rank()) // the axis along which input k is scanned
+			axis := s.c.axis(at(s.axes, k), xs[k].Rank()) // the axis along which input k is scanned
 			return xs[k].IndexSelect(axis, place.Reshape(1)).Squeeze(axis)
 		})
 		if s.length.IsZero() {
@@ -353,7 +353,7 @@ func (s *scanned) loop(xs []tensor) []*value {
 		if at(s.outBack, k) {
 			v.tensor = v.tensor.Flip(0)
 		}
-		if axis := s.axis(at(s.outAxes, k), v.tensor.Rank()); axis != 0 {
+		if axis := s.c.axis(at(s.outAxes, k), v.tensor.Rank()); axis != 0 {
 			perm := make([]int, 0, v.tensor.Rank())
 			for a := range v.tensor.Rank() - 1 {
 				perm = append(perm, a+1) // stacks lie along axis 0: move it to axis
@@ -386,7 +386,7 @@ func (s *scanned) unrolled(xs []tensor) []*value {
 	}
 	results := copies(state)
 	for k, parts := range collected {
-		results = append(results, stackOf(s.joined(parts, at(s.outAxes, k), true), parts))
+		results = append(results, stackOf(s.c.joined(parts, at(s.outAxes, k), true), parts))
 	}
 	return results
 }
@@ -405,7 +405,7 @@ func (c *call) scanBatch() []*value {
 		return out
 	}
 	one := func(i tensor) []*value {
-		s := &scanned{call: c, body: all.body, back: flags(c.intsAttr("directions"))}
+		s := &scanned{c: c, body: all.body, back: flags(c.intsAttr("directions"))}
 		s.first, s.over = take(carried, i, all.first), take(over, i, all.over)
 		if c.has(0) {
 			s.length = c.x(0).IndexSelect(0, i.Reshape(1)).Reshape()

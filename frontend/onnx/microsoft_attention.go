@@ -39,9 +39,9 @@ func (c *call) headsOf(x tensor, heads int) tensor {
 func (a *attentionNode) setScale() {
 	d := a.q.Dim(3)
 	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 || !d.IsStatic() || d.Add < 1 {
-		a.fail("inputs %s, %s and %s: want [batch, heads, length, size]", a.q, a.k, a.v)
+		a.c.fail("inputs %s, %s and %s: want [batch, heads, length, size]", a.q, a.k, a.v)
 	}
-	if a.scale = a.floatAttr("scale", 0); a.scale == 0 {
+	if a.scale = a.c.floatAttr("scale", 0); a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(d.Add))
 	}
 }
@@ -52,17 +52,17 @@ func (a *attentionNode) shareCache(keys, values, start tensor) {
 	fresh := a.k.Dim(2)
 	a.k, a.v = keys.DynamicUpdateSlice(2, a.k, start), values.DynamicUpdateSlice(2, a.v, start)
 	a.offset = start
-	a.hideUnless(a.keys().Lt(start.Add(a.b.DimValue(fresh))))
+	a.hideUnless(a.keys().Lt(start.Add(a.c.b.DimValue(fresh))))
 }
 
 // hidePadding adds attribute mask_filter_value to the scores of the keys that input i marks as padding: by lengths [B],
 // by ends and starts [2*B], or by zeros of [B, S] or [B, T, S].
 func (a *attentionNode) hidePadding(i int) {
-	filter := a.floatAttr("mask_filter_value", -10000)
-	if !a.has(i) {
+	filter := a.c.floatAttr("mask_filter_value", -10000)
+	if !a.c.has(i) {
 		return
 	}
-	m, batch, valid := castTo(a.x(i), ir.I32), a.q.Dim(0), tensor{}
+	m, batch, valid := castTo(a.c.x(i), ir.I32), a.q.Dim(0), tensor{}
 	switch {
 	case m.Rank() == 1 && m.Dim(0) == batch:
 		valid = a.keys().Lt(m.Reshape(-1, 1, 1, 1))
@@ -74,18 +74,18 @@ func (a *attentionNode) hidePadding(i int) {
 	case m.Rank() == 3:
 		valid = m.Unsqueeze(1).Gt(m.Lit(0))
 	default:
-		a.fail("mask %s for batch %s: want [batch], [2*batch], [batch, keys] or [batch, queries, keys]", m, batch)
+		a.c.fail("mask %s for batch %s: want [batch], [2*batch], [batch, keys] or [batch, queries, keys]", m, batch)
 	}
 	t := a.q.DType()
-	a.bias = valid.Where(a.b.Scalar(t, 0), a.b.Scalar(t, filter))
+	a.bias = valid.Where(a.c.b.Scalar(t, 0), a.c.b.Scalar(t, filter))
 }
 
 // addBias adds input i to the scores.
 func (a *attentionNode) addBias(i int) {
-	if !a.has(i) {
+	if !a.c.has(i) {
 		return
 	}
-	bias := a.padMask(a.x(i))
+	bias := a.padMask(a.c.x(i))
 	if !a.bias.IsZero() {
 		bias = bias.Add(a.bias)
 	}
@@ -95,40 +95,41 @@ func (a *attentionNode) addBias(i int) {
 // projected splits a projection [B, T, sum of sizes] into queries, keys and values by head. sizes are their widths.
 func (a *attentionNode) projected(x tensor, heads int, sizes []int) {
 	parts := x.Split(2, sizes...)
-	a.q, a.k, a.v = a.headsOf(parts[0], heads), a.headsOf(parts[1], heads), a.headsOf(parts[2], heads)
+	a.q, a.k, a.v = a.c.headsOf(parts[0], heads), a.c.headsOf(parts[1], heads), a.c.headsOf(parts[2], heads)
 }
 
 // selfAttention builds the rest of Attention and QAttention, of projected queries, keys and values. Inputs mask, past,
 // bias and length are the padding, a cache of keys and values, a bias of the scores, and the used length of the cache;
 // -1 stands for an input that the op does not have.
 func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
-	a.only("do_rotary", 0, "ONNX Runtime applies rotary embeddings here only on GPUs")
+	a.c.only("do_rotary", 0, "ONNX Runtime applies rotary embeddings here only on GPUs")
 	a.setScale()
-	shared := a.flag("past_present_share_buffer", false)
+	shared := a.c.flag("past_present_share_buffer", false)
 	switch {
-	case !a.has(past):
+	case !a.c.has(past):
 		if shared {
-			a.fail("attribute past_present_share_buffer is set, but input %d is missing", past)
+			a.c.fail("attribute past_present_share_buffer is set, but input %d is missing", past)
 		}
 		a.noCache()
 	case shared:
 		if length < 0 {
-			a.fail("attribute past_present_share_buffer is set, but vkc does not know the length of the past")
+			a.c.fail("attribute past_present_share_buffer is set, but vkc does not know the length of the past")
 		}
-		a.shareCache(a.x(past).Index(0, 0), a.x(past).Index(0, 1), a.x(length)) // input past is [2, …]: keys and values
+		// input past is [2, …]: keys and values
+		a.shareCache(a.c.x(past).Index(0, 0), a.c.x(past).Index(0, 1), a.c.x(length))
 	default:
-		a.appendCache(a.x(past).Index(0, 0), a.x(past).Index(0, 1))
-		if length >= 0 && a.has(length) {
-			a.fail("it has input %d, the length of the past, but past_present_share_buffer is not set", length)
+		a.appendCache(a.c.x(past).Index(0, 0), a.c.x(past).Index(0, 1))
+		if length >= 0 && a.c.has(length) {
+			a.c.fail("it has input %d, the length of the past, but past_present_share_buffer is not set", length)
 		}
 	}
 	a.hidePadding(mask)
 	if bias >= 0 {
 		a.addBias(bias)
 	}
-	a.hideOutside(a.flag("unidirectional", false), 0)
+	a.hideOutside(a.c.flag("unidirectional", false), 0)
 	y := mergeHeads(a.q.Attention(a.k, a.v, a.options()...))
-	if !a.wants(1) {
+	if !a.c.wants(1) {
 		return one(y)
 	}
 	return several(y, a.k.Stack(0, a.v))
@@ -136,7 +137,7 @@ func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
 
 // microsoftAttention builds Attention of ONNX Runtime. One matmul projects its input to queries, keys and values.
 func microsoftAttention(c *call) []*value {
-	a := &attentionNode{call: c}
+	a := &attentionNode{c: c}
 	x := matmul(c.x(0), c.x(1))
 	if c.has(2) {
 		x = x.Add(c.x(2))
@@ -144,7 +145,7 @@ func microsoftAttention(c *call) []*value {
 	c.only("rotary_embedding_dim", 0, "it rotates nothing")
 	sizes := c.intsAttr("qkv_hidden_sizes")
 	if len(sizes) == 0 {
-		sizes = a.thirds(x)
+		sizes = a.c.thirds(x)
 	}
 	if len(sizes) != 3 {
 		c.fail("attribute qkv_hidden_sizes is %v: want three numbers", sizes)
@@ -164,7 +165,7 @@ func (c *call) thirds(x tensor) []int {
 
 // quantizedAttention builds QAttention: Attention with a projection of 8-bit integers.
 func quantizedAttention(c *call) []*value {
-	a := &attentionNode{call: c}
+	a := &attentionNode{c: c}
 	y := c.int8MatMul(c.withZero(0, 6, false), c.withZero(1, 7, false)).Cast(ir.F32)
 	y = castTo(y.Mul(scalarOrRow(c.x(3)).Mul(scalarOrRow(c.x(4))).Cast(ir.F32)), c.x(3).DType()).Add(c.x(2))
 	a.projected(y, c.mustInt("num_heads"), c.thirds(y))
@@ -174,7 +175,7 @@ func quantizedAttention(c *call) []*value {
 // multiHeadAttention builds MultiHeadAttention. Its queries, keys and values are three inputs, or packed in one or two
 // tensors. Or its keys and values are the cache of another sequence.
 func multiHeadAttention(c *call) []*value {
-	a := &attentionNode{call: c, q: c.x(0)}
+	a := &attentionNode{c: c, q: c.x(0)}
 	a.operands(c.mustInt("num_heads"), 3)
 	a.setScale()
 	switch {
@@ -193,7 +194,7 @@ func multiHeadAttention(c *call) []*value {
 
 // decoderMaskedAttention builds DecoderMaskedMultiHeadAttention, of one query for each sequence.
 func decoderMaskedAttention(c *call) []*value {
-	a := &attentionNode{call: c, q: c.x(0)}
+	a := &attentionNode{c: c, q: c.x(0)}
 	a.operands(c.mustInt("num_heads"), 10)
 	if !a.q.Dim(2).Is(1) {
 		c.fail("queries %s: want one per sequence", a.q)
@@ -222,7 +223,7 @@ func decoderMaskedAttention(c *call) []*value {
 // fourth result, the scores.
 func (a *attentionNode) withScores() []*value {
 	out := several(mergeHeads(a.q.Attention(a.k, a.v, a.options()...)), a.k, a.v)
-	if a.wants(3) {
+	if a.c.wants(3) {
 		out = append(out, one(a.scores(2))...)
 	}
 	return out
@@ -232,14 +233,14 @@ func (a *attentionNode) withScores() []*value {
 // is input 0 at first. bias is the number of the input with the biases of all three, which are added here.
 func (a *attentionNode) operands(heads, bias int) {
 	q, parts := a.q, []tensor{{}, {}, {}}
-	if a.has(bias) {
-		b := a.x(bias)
+	if a.c.has(bias) {
+		b := a.c.x(bias)
 		width := q.Dim(-1)
 		if q.Rank() != 3 || !width.IsStatic() || !b.Shape().IsStatic() {
-			a.fail("input %s with a bias %s: want [batch, length, heads*size]", q, b)
+			a.c.fail("input %s with a bias %s: want [batch, length, heads*size]", q, b)
 		}
 		n := width.Static()
-		if !a.has(1) { // packed
+		if !a.c.has(1) { // packed
 			n = b.Dim(0).Static() / 3
 		}
 		parts = b.Split(0, n, n, b.Dim(0).Static()-2*n)
@@ -248,31 +249,31 @@ func (a *attentionNode) operands(heads, bias int) {
 		if !parts[i].IsZero() {
 			x = x.Add(parts[i])
 		}
-		return a.headsOf(x, heads)
+		return a.c.headsOf(x, heads)
 	}
 	switch {
-	case !a.has(1) && q.Rank() == 5: // [batch, length, heads, 3, size]
+	case !a.c.has(1) && q.Rank() == 5: // [batch, length, heads, 3, size]
 		a.q, a.k, a.v = q.Index(3, 0).SwapAxes(1, 2), q.Index(3, 1).SwapAxes(1, 2), q.Index(3, 2).SwapAxes(1, 2)
-	case !a.has(1): // [batch, length, 3*heads*size]
-		p := q.Split(2, a.thirds(q)...)
+	case !a.c.has(1): // [batch, length, 3*heads*size]
+		p := q.Split(2, a.c.thirds(q)...)
 		a.q, a.k, a.v = with(p[0], 0), with(p[1], 1), with(p[2], 2)
-	case !a.has(2): // packed keys and values, [batch, length, heads, 2, size]
-		k := a.x(1)
+	case !a.c.has(2): // packed keys and values, [batch, length, heads, 2, size]
+		k := a.c.x(1)
 		if k.Rank() != 5 {
-			a.fail("keys are %s without values: want [batch, length, heads, 2, size]", k)
+			a.c.fail("keys are %s without values: want [batch, length, heads, 2, size]", k)
 		}
 		a.q, a.k, a.v = with(q, 0), k.Index(3, 0).SwapAxes(1, 2), k.Index(3, 1).SwapAxes(1, 2)
-	case a.x(1).Rank() == 4: // keys and values of another sequence
-		a.q, a.k, a.v = with(q, 0), a.x(1), a.x(2)
+	case a.c.x(1).Rank() == 4: // keys and values of another sequence
+		a.q, a.k, a.v = with(q, 0), a.c.x(1), a.c.x(2)
 	default:
-		a.q, a.k, a.v = with(q, 0), with(a.x(1), 1), with(a.x(2), 2)
+		a.q, a.k, a.v = with(q, 0), with(a.c.x(1), 1), with(a.c.x(2), 2)
 	}
 }
 
 // groupQueryAttention builds GroupQueryAttention. Sequences of a batch may have different lengths. Their new keys and
 // values come directly after their own past in the cache, and input 5 has the last position of each.
 func groupQueryAttention(c *call) []*value {
-	a := &attentionNode{call: c, q: c.x(0)}
+	a := &attentionNode{c: c, q: c.x(0)}
 	heads, groups := c.mustInt("num_heads"), c.mustInt("kv_num_heads")
 	c.choice("k_quant_type", "NONE")
 	c.choice("v_quant_type", "NONE")
@@ -338,38 +339,38 @@ func groupQueryAttention(c *call) []*value {
 // Inputs 3 and 4 are the past keys and values. Input 5 is the last position of each sequence, and input 6 the total
 // length. Inputs 7 and 8 are the tables of cosines and sines, and input 9 has the queries' positions.
 func (a *attentionNode) growCache() {
-	total := a.dims(6)
+	total := a.c.dims(6)
 	if len(total) != 1 {
-		a.fail("input 6, the total length, has %d elements: want one", len(total))
+		a.c.fail("input 6, the total length, has %d elements: want one", len(total))
 	}
 	fresh := a.k.Dim(2)
 	past := ir.D(0)
-	if a.has(3) {
-		past = a.x(3).Dim(2)
+	if a.c.has(3) {
+		past = a.c.x(3).Dim(2)
 	}
 	room, ok := a.roomFor(past, fresh, total[0])
 	if !ok {
 		a.equal(total[0], past, fresh)
 	}
-	ends := a.x(5).Cast(ir.I32).Reshape(-1, 1, 1, 1)
+	ends := a.c.x(5).Cast(ir.I32).Reshape(-1, 1, 1, 1)
 	// Positions before the new ones. It is 0 at the first prompt, where shorter sequences have padding after them.
-	before := ends.AddScalar(1).Sub(a.b.DimValue(fresh))
+	before := ends.AddScalar(1).Sub(a.c.b.DimValue(fresh))
 	switch {
 	case total[0] == fresh || past.Is(0):
 		before = ends.Lit(0)
 	default:
-		first := a.b.DimValue(total[0]).Eq(a.b.DimValue(fresh))
+		first := a.c.b.DimValue(total[0]).Eq(a.c.b.DimValue(fresh))
 		before = first.Where(ends.Lit(0), before.Max(before.Lit(0)))
 	}
 	a.offset = before
-	if a.flag("do_rotary", false) {
+	if a.c.flag("do_rotary", false) {
 		at := a.queries().Reshape(-1, fresh)
-		if a.has(9) {
-			at = a.x(9)
+		if a.c.has(9) {
+			at = a.c.x(9)
 		}
-		cos, sin := a.tablesAt(a.x(7), a.x(8), at)
+		cos, sin := a.c.tablesAt(a.c.x(7), a.c.x(8), at)
 		var options []frontend.RopeOption
-		if !a.flag("rotary_interleaved", false) {
+		if !a.c.flag("rotary_interleaved", false) {
 			options = append(options, frontend.RopeHalf())
 		}
 		a.q = a.q.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
@@ -379,7 +380,7 @@ func (a *attentionNode) growCache() {
 		a.last = true // the present cache is just the new keys and values
 		return
 	}
-	a.k, a.v = a.placed(a.x(3), a.k, room), a.placed(a.x(4), a.v, room)
+	a.k, a.v = a.placed(a.c.x(3), a.k, room), a.placed(a.c.x(4), a.v, room)
 }
 
 // placed returns the cache `past` with the new elements `fresh` of each sequence after its past ones, which are
@@ -388,15 +389,15 @@ func (a *attentionNode) placed(past, fresh tensor, room ir.Dim) tensor {
 	if fresh.Dim(0).Is(1) {
 		if room != past.Dim(2) {
 			s := fresh.Shape()
-			past = past.Concat(2, a.b.Full(past.DType(), 0, s[0], s[1], fresh.Dim(2), s[3]))
+			past = past.Concat(2, a.c.b.Full(past.DType(), 0, s[0], s[1], fresh.Dim(2), s[3]))
 		}
 		return past.DynamicUpdateSlice(2, castTo(fresh, past.DType()), a.offset.Reshape())
 	}
 	// Each sequence has its own offset. So the result gathers each position from past or, p elements later, from fresh.
 	all, p, n := past.Concat(2, castTo(fresh, past.DType())), past.Dim(2), fresh.Dim(2)
-	at := a.b.Iota(ir.I32, 2, 1, 1, room, 1)
-	isNew := at.Ge(a.offset).And(at.Lt(a.offset.Add(a.b.DimValue(n))))
-	from := isNew.Where(at.Sub(a.offset).Add(a.b.DimValue(p)), at)
+	at := a.c.b.Iota(ir.I32, 2, 1, 1, room, 1)
+	isNew := at.Ge(a.offset).And(at.Lt(a.offset.Add(a.c.b.DimValue(n))))
+	from := isNew.Where(at.Sub(a.offset).Add(a.c.b.DimValue(p)), at)
 	s := all.Shape()
 	return all.Gather(2, from.Broadcast(s[0], s[1], room, s[3]))
 }
@@ -407,7 +408,7 @@ func (a *attentionNode) roomFor(past, fresh, total ir.Dim) (room ir.Dim, ok bool
 	if sum, err := past.Sum(fresh); err == nil && sum == total {
 		return total, true
 	}
-	room, ok = maxDims(a.call, past, total)
+	room, ok = maxDims(a.c, past, total)
 	return room, ok && (room == past || past.Is(0))
 }
 
@@ -416,13 +417,13 @@ func (a *attentionNode) roomFor(past, fresh, total ir.Dim) (room ir.Dim, ok bool
 func (a *attentionNode) equal(total, past, fresh ir.Dim) {
 	if sum, err := past.Sum(fresh); err == nil {
 		for _, symbol := range total.Symbols() {
-			if name := a.spellings[symbol]; name != "" && total == a.symbol(name) {
-				a.derived[name] = sum
+			if name := a.c.spellings[symbol]; name != "" && total == a.c.symbol(name) {
+				a.c.derived[name] = sum
 			}
 		}
 	}
-	a.fail("the total length is %s, the past has %s positions and %s are new: declare the total as their sum (--dim), "+
-		"or give numbers", total, past, fresh)
+	a.c.fail("the total length is %s, the past has %s positions and %s are new: declare the total as their sum "+
+		"(--dim), or give numbers", total, past, fresh)
 }
 
 // microsoftRotary builds RotaryEmbedding of ONNX Runtime. Unlike in ONNX's op, positions come before the tables in the

@@ -27,7 +27,7 @@ var microsoftBlockOps = table{
 // blocked is a matrix [rows, columns] of unsigned numbers of a few bits, in blocks along its rows: element =
 // (number - zero) * scale.
 type blocked struct {
-	*call
+	c *call
 	// These are numbers of inputs. Input packed has bytes, each with its elements from the lowest bits up. Input scales
 	// is [rows, blocks]. Input zeros has the zero points; -1 means that the op has no such input.
 	packed, scales, zeros int
@@ -49,10 +49,10 @@ func (c *call) checkBits(bits int) {
 
 // check fails if the fields do not fit each other.
 func (b *blocked) check() {
-	b.checkBits(b.bits)
+	b.c.checkBits(b.bits)
 	// A block must fill whole bytes.
 	if b.rows < 1 || b.columns < 1 || b.block < 8/b.bits || b.block*b.bits%8 != 0 {
-		b.fail("a matrix of %d rows and %d columns in blocks of %d", b.rows, b.columns, b.block)
+		b.c.fail("a matrix of %d rows and %d columns in blocks of %d", b.rows, b.columns, b.block)
 	}
 	blocks := int64(b.rows) * int64(b.blocks()) // of the whole matrix
 	for _, operand := range []struct {
@@ -60,16 +60,16 @@ func (b *blocked) check() {
 		input int
 		want  int64
 	}{{"packed weights", b.packed, blocks * int64(b.block*b.bits/8)}, {"scales", b.scales, blocks}} {
-		n, err := b.shapeOf(b.input(operand.input)).Numel()
+		n, err := b.c.shapeOf(b.c.input(operand.input)).Numel()
 		if err != nil || !n.Is(int(operand.want)) {
-			b.fail("the %s, input %d, have %s elements: want %d", operand.what, operand.input, n,
+			b.c.fail("the %s, input %d, have %s elements: want %d", operand.what, operand.input, n,
 				operand.want)
 		}
 	}
 }
 
 // hasZeros reports whether there are zero points.
-func (b *blocked) hasZeros() bool { return b.zeros >= 0 && b.has(b.zeros) }
+func (b *blocked) hasZeros() bool { return b.zeros >= 0 && b.c.has(b.zeros) }
 
 // unpacked returns the numbers of `bits` bits in a u8 tensor, [..., bytes], as [..., bytes*8/bits]. The first number is
 // in the lowest bits.
@@ -104,11 +104,11 @@ func unpackedData(packed []byte, bits int) []byte {
 func (b *blocked) matrix(t ir.DType) tensor {
 	b.check()
 	if v := b.format(); v != nil {
-		return b.asTensor(v)
+		return b.c.asTensor(v)
 	}
 	blocks := b.blocks()
 	numbers := b.numbers().Reshape(b.rows, blocks, b.block).Cast(ir.F32)
-	scale := castTo(b.x(b.scales), ir.F32).Reshape(b.rows, blocks, 1)
+	scale := castTo(b.c.x(b.scales), ir.F32).Reshape(b.rows, blocks, 1)
 	w := numbers.Sub(b.zeroPoints()).Mul(scale).Reshape(b.rows, blocks*b.block)
 	if blocks*b.block != b.columns {
 		w = w.Slice(1, 0, b.columns) // the last block may be longer than the matrix
@@ -122,9 +122,9 @@ func (b *blocked) usualZero() float64 { return float64(int(1) << (b.bits - 1)) }
 // zeroPoints returns the zero points as f32, one for all blocks or [rows, blocks, 1].
 func (b *blocked) zeroPoints() tensor {
 	if !b.hasZeros() {
-		return b.b.Scalar(ir.F32, b.usualZero())
+		return b.c.b.Scalar(ir.F32, b.usualZero())
 	}
-	zero, blocks := b.x(b.zeros), b.blocks()
+	zero, blocks := b.c.x(b.zeros), b.blocks()
 	if zero.DType() == ir.U8 {
 		if n := unpacked(zero.Reshape(-1), b.bits); n.Dim(0).Is(b.rows * blocks) {
 			zero = n
@@ -139,15 +139,15 @@ func (b *blocked) zeroPoints() tensor {
 func (b *blocked) numbers() tensor {
 	if bytes := b.constantNumbers(); bytes != nil {
 		whole := &ir.Data{DType: ir.U8, Dims: []int{b.rows, b.blocks() * b.block}, Bytes: bytes}
-		return b.asTensor(&value{name: b.in[b.packed].name, data: whole})
+		return b.c.asTensor(&value{name: b.c.in[b.packed].name, data: whole})
 	}
-	return b.ordered(unpacked(b.x(b.packed).Reshape(b.rows, -1), b.bits))
+	return b.ordered(unpacked(b.c.x(b.packed).Reshape(b.rows, -1), b.bits))
 }
 
 // constantNumbers returns the numbers of the packed matrix as bytes, with the columns in the order of blocks. It
 // returns nil if they are not constants.
 func (b *blocked) constantNumbers() []byte {
-	d := constant(b.input(b.packed))
+	d := constant(b.c.input(b.packed))
 	if d == nil || d.DType != ir.U8 {
 		return nil
 	}
@@ -179,23 +179,23 @@ func (b *blocked) ordered(x tensor) tensor {
 	if err != nil {
 		panic(nodeError{err})
 	}
-	return x.IndexSelect(-1, b.asTensor(&value{name: b.in[b.packed].name + ".order", data: d}))
+	return x.IndexSelect(-1, b.c.asTensor(&value{name: b.c.in[b.packed].name + ".order", data: d}))
 }
 
 // readOrder sets the order of columns from input g_idx, the block of each column. GPTQ quantizes the columns with large
 // activations first ("act-order", Frantar et al. 2022, arXiv:2210.17323), so the columns of a block may be anywhere.
 func (b *blocked) readOrder(input int) {
-	groups := b.ints(input)
+	groups := b.c.ints(input)
 	if len(groups) < b.columns {
-		b.fail("input %d, %s (g_idx), has %d elements for %d columns", input, ir.Printable(b.in[input].name),
+		b.c.fail("input %d, %s (g_idx), has %d elements for %d columns", input, ir.Printable(b.c.in[input].name),
 			len(groups), b.columns)
 	}
 	order := axesFrom(0, b.blocks()*b.block)
 	slices.SortStableFunc(order[:b.columns], func(i, j int) int { return groups[i] - groups[j] })
 	for i, column := range order[:b.columns] {
 		if groups[column] != i/b.block {
-			b.fail("input %d, %s (g_idx), gives block %d not %d columns: want blocks of block_size columns, "+
-				"numbered from 0", input, ir.Printable(b.in[input].name), i/b.block, b.block)
+			b.c.fail("input %d, %s (g_idx), gives block %d not %d columns: want blocks of block_size columns, "+
+				"numbered from 0", input, ir.Printable(b.c.in[input].name), i/b.block, b.block)
 		}
 	}
 	if !slices.IsSorted(order) {
@@ -207,7 +207,7 @@ func (b *blocked) readOrder(input int) {
 // same numbers. It returns nil if there is none, or if the inputs are not constants.
 func (b *blocked) format() *value {
 	const elems = 32
-	d, s := constant(b.input(b.packed)), constant(b.input(b.scales))
+	d, s := constant(b.c.input(b.packed)), constant(b.c.input(b.scales))
 	if d == nil || s == nil || d.DType != ir.U8 || b.columns%elems != 0 || b.block%elems != 0 || b.bits == 2 {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (b *blocked) format() *value {
 			}
 		}
 	}
-	name := b.in[b.packed].name
+	name := b.c.in[b.packed].name
 	return &value{name: name, data: &ir.Data{DType: t, Dims: []int{b.rows, b.columns}, Bytes: out}}
 }
 
@@ -258,7 +258,7 @@ func (b *blocked) constantZeros() (zeros []float64, ok bool) {
 	if !b.hasZeros() {
 		return nil, true
 	}
-	z := constant(b.in[b.zeros])
+	z := constant(b.c.in[b.zeros])
 	if z == nil || b.bits == 8 {
 		return nil, false
 	}
@@ -290,8 +290,8 @@ func appendHalves(out []byte, values []float64) ([]byte, bool) {
 // times returns x times the transposed matrix, plus a bias if input bias is given.
 func (b *blocked) times(x tensor, bias int) tensor {
 	y := b.ordered(x).MatMulT(b.matrix(x.DType()))
-	if bias >= 0 && b.has(bias) {
-		y = y.Add(b.x(bias))
+	if bias >= 0 && b.c.has(bias) {
+		y = y.Add(b.c.x(bias))
 	}
 	return y
 }
@@ -301,7 +301,7 @@ func matmulNBits(c *call) tensor {
 	if n := c.inspector().intAttr("weight_prepacked", 0); n != 0 {
 		c.fail("attribute weight_prepacked is %d: vkc reads no weights in the layout of a GPU", n)
 	}
-	b := &blocked{call: c, packed: 1, scales: 2, zeros: 3, bits: c.intAttr("bits", 4), rows: c.mustInt("N"),
+	b := &blocked{c: c, packed: 1, scales: 2, zeros: 3, bits: c.intAttr("bits", 4), rows: c.mustInt("N"),
 		columns: c.mustInt("K"), block: c.mustInt("block_size")}
 	if b.check(); c.has(4) {
 		b.readOrder(4)
@@ -312,7 +312,7 @@ func matmulNBits(c *call) tensor {
 // nbits returns one matrix of an op that multiplies by several. Input number packed has its bytes, and the next input
 // its scales. The matrix has the given number of rows.
 func (c *call) nbits(packed, rows int) *blocked {
-	return &blocked{call: c, packed: packed, scales: packed + 1, zeros: -1, bits: c.intAttr("bits", 4), rows: rows,
+	return &blocked{c: c, packed: packed, scales: packed + 1, zeros: -1, bits: c.intAttr("bits", 4), rows: rows,
 		columns: c.mustInt("K"), block: c.mustInt("block_size")}
 }
 
@@ -493,7 +493,7 @@ func qmoeWeights(c *call) experts {
 		if len(s) != 3 || !s.IsStatic() || bits < 1 || bits > 8 {
 			c.fail("expert weights are %s with %d bits: want [experts, outputs, bytes]", s, bits)
 		}
-		b := &blocked{call: c, packed: packed, scales: scales, zeros: zeros, bits: bits,
+		b := &blocked{c: c, packed: packed, scales: scales, zeros: zeros, bits: bits,
 			rows: s[0].Static() * s[1].Static(), columns: s[2].Static() * 8 / bits, block: block}
 		if block == 0 {
 			b.block = b.columns // one scale for each output

@@ -9,7 +9,7 @@ import (
 // forest is an ensemble of decision trees. Nodes have numbers, and leaves come after them. All rows descend all trees
 // at once, a level in each step, and a leaf leads to itself.
 type forest struct {
-	*call
+	c       *call
 	feature []int32   // by node
 	split   []float64 // by node
 	// The next node if the feature is below, equal to or above the split, or NaN.
@@ -52,7 +52,7 @@ func (f *forest) branch(i int, mode string, yes, no int32, nanYes bool) {
 	case "BRANCH_NEQ":
 		less = true
 	default:
-		f.fail("a node has mode %q", mode)
+		f.c.fail("a node has mode %q", mode)
 	}
 	more := mode == "BRANCH_GTE" || mode == "BRANCH_GT" || mode == "BRANCH_NEQ"
 	f.below[i], f.equal[i], f.above[i] = next(less), next(same), next(more)
@@ -64,7 +64,7 @@ func (f *forest) branch(i int, mode string, yes, no int32, nanYes bool) {
 // nodes, and each leads to itself. It fails if the forest is too large.
 func (f *forest) grow(nodes, leaves, targets int) {
 	if nodes+leaves > maxTreeNodes || targets < 1 || leaves*targets > maxLeafSums {
-		f.fail("it has %d nodes, %d leaves and %d targets: that is too much work", nodes, leaves, targets)
+		f.c.fail("it has %d nodes, %d leaves and %d targets: that is too much work", nodes, leaves, targets)
 	}
 	all := nodes + leaves
 	f.feature, f.split = make([]int32, all), make([]float64, all)
@@ -85,7 +85,7 @@ func (f *forest) depth() int {
 		var next []int32
 		for _, i := range level {
 			if i < 0 || int(i) >= len(f.feature) {
-				f.fail("a node leads to node %d of %d", i, len(f.feature))
+				f.c.fail("a node leads to node %d of %d", i, len(f.feature))
 			}
 			if int(i) < inner {
 				next = append(next, f.below[i], f.equal[i], f.above[i], f.nan[i])
@@ -96,7 +96,7 @@ func (f *forest) depth() int {
 			return depth
 		}
 		if seen += len(next); depth == maxTreeDepth || seen > 16*maxTreeNodes {
-			f.fail("its trees have more than %d levels, or a node leads back to itself", maxTreeDepth)
+			f.c.fail("its trees have more than %d levels, or a node leads back to itself", maxTreeDepth)
 		}
 		level = next
 	}
@@ -122,14 +122,14 @@ func (f *forest) leafOf(x tensor) tensor {
 	features := x.Dim(1)
 	for _, k := range f.feature {
 		if k < 0 || features.IsStatic() && int(k) >= features.Static() {
-			f.fail("a node reads feature %d of %s", k, x)
+			f.c.fail("a node reads feature %d of %s", k, x)
 		}
 	}
 	t := x.DType()
-	feature, split := f.places(f.feature), f.vector(t, f.split)
-	below, equal, above, nan := f.places(f.below), f.places(f.equal), f.places(f.above), f.places(f.nan)
+	feature, split := f.c.places(f.feature), f.c.vector(t, f.split)
+	below, equal, above, nan := f.c.places(f.below), f.c.places(f.equal), f.c.places(f.above), f.c.places(f.nan)
 	rows, trees := x.Dim(0), len(f.roots)
-	at := f.places(f.roots).Unsqueeze(0).Broadcast(rows, trees)
+	at := f.c.places(f.roots).Unsqueeze(0).Broadcast(rows, trees)
 	down := func(at tensor) tensor { // one step for each row and tree; a leaf stays
 		flat := at.Reshape(-1)
 		of := func(table tensor) tensor { return table.IndexSelect(0, flat).Reshape(rows, trees) }
@@ -142,7 +142,7 @@ func (f *forest) leafOf(x tensor) tensor {
 			at = down(at)
 		}
 	} else {
-		at = f.b.Loop(ir.D(depth), []tensor{at}, func(_ tensor, carried []tensor) []tensor {
+		at = f.c.b.Loop(ir.D(depth), []tensor{at}, func(_ tensor, carried []tensor) []tensor {
 			return []tensor{down(carried[0])}
 		})[0]
 	}
@@ -152,12 +152,12 @@ func (f *forest) leafOf(x tensor) tensor {
 // sums returns the aggregate of the leaves' weights over the trees, [N, targets], by the function that how names.
 func (f *forest) sums(x tensor, how string) tensor {
 	if len(f.roots) == 0 || f.leaves == 0 {
-		f.fail("it has %d trees with %d leaves", len(f.roots), f.leaves)
+		f.c.fail("it has %d trees with %d leaves", len(f.roots), f.leaves)
 	}
 	leaf := f.leafOf(x)
 	rows, trees := x.Dim(0), len(f.roots)
 	of := func(numbers []float64) tensor { // [N, trees, targets]
-		table := f.vector(x.DType(), numbers, f.leaves, f.targets)
+		table := f.c.vector(x.DType(), numbers, f.leaves, f.targets)
 		return table.IndexSelect(0, leaf.Reshape(-1)).Reshape(rows, trees, f.targets)
 	}
 	switch how {
@@ -167,7 +167,7 @@ func (f *forest) sums(x tensor, how string) tensor {
 		return of(f.weights).Sum(1).DivScalar(float64(trees))
 	case "MIN", "MAX":
 	default:
-		f.fail("attribute aggregate_function is %q: want SUM, AVERAGE, MIN or MAX", how)
+		f.c.fail("attribute aggregate_function is %q: want SUM, AVERAGE, MIN or MAX", how)
 	}
 	absent := math.Inf(1) // of targets without a weight in a leaf, which do not count
 	if how == "MAX" {
@@ -214,7 +214,7 @@ func (c *call) tensorNumbers(name string, a *Attribute) []float64 {
 // treesByID reads the nodes of TreeEnsembleRegressor or TreeEnsembleClassifier, and the weights of leaves from
 // attributes with the prefix target or class.
 func (c *call) treesByID(prefix string, targets int) *forest {
-	f := &forest{call: c}
+	f := &forest{c: c}
 	type key struct{ tree, node int }
 	trees, ids := c.intsAttr("nodes_treeids"), c.intsAttr("nodes_nodeids")
 	features, splits := c.intsAttr("nodes_featureids"), c.numbersAttr("nodes_values")
@@ -390,7 +390,7 @@ func (c *call) treesByPlace() *forest {
 	for _, list := range values {
 		inner += len(list)
 	}
-	f := &forest{call: c}
+	f := &forest{c: c}
 	f.grow(inner, len(weights), c.intAttr("n_targets", 1))
 	// to returns the number in the forest of the leaf (if leaf is not 0) or node at a place.
 	to := func(leaf, at int) int32 {

@@ -25,7 +25,7 @@ func newLookupReader(v *matVec) bReader {
 	f, _ := ir.BlockFormatOf(v.run.DType)
 	v.run.Form = blocks.OctetForm(f)
 	v.paired = v.S.IntDot && v.run.SharedScale
-	r := &lookupReader{stripReader: &stripReader{matVec: v}}
+	r := &lookupReader{stripReader: &stripReader{v: v}}
 	r.addDots = r.addOctets
 	switch {
 	case f.Octets.Masks == ir.ThirdMasks:
@@ -38,10 +38,10 @@ func newLookupReader(v *matVec) bReader {
 
 // prepare defines the function that reads a block's scale. A table has the values of the quants.
 func (r *lookupReader) prepare() {
-	for _, o := range r.B {
-		blocks.Scale(r.Emitter, r.blockBuffer(o))
+	for _, o := range r.v.B {
+		blocks.Scale(r.v.Emitter, r.v.blockBuffer(o))
 	}
-	r.prepareArithmetic()
+	r.v.prepareArithmetic()
 }
 
 // lookupTable is a table in shared memory. Every entry is stored in several adjacent copies, so that invocations which
@@ -114,23 +114,23 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 
 // readOctets reads the quants of a strip into the array octets, and the octets' masks into masks if the format has any.
 func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at position) (octets, masks expr.Expr) {
-	half := r.run.Quads / 2
-	octets = r.Unset("uvec2", "octets", half)
+	half := r.v.run.Quads / 2
+	octets = r.v.Unset("uvec2", "octets", half)
 	if r.maskFactor > 0 {
-		masks = r.Unset("uvec2", "masks", half)
+		masks = r.v.Unset("uvec2", "masks", half)
 	}
-	reader := blocks.OctetReader(r.Emitter, b, r.maskFactor > 0, r.paired)
+	reader := blocks.OctetReader(r.v.Emitter, b, r.maskFactor > 0, r.v.paired)
 	// An octet is eight neighbours. If the strip covers two fields, it is four neighbours of each.
 	step := 8
-	if r.run.SharedScale {
+	if r.v.run.SharedScale {
 		step = 4
 	}
-	r.Repeat("o", half, func(o expr.Expr) {
+	r.v.Repeat("o", half, func(o expr.Expr) {
 		args := []expr.Expr{block, plusOffset(at.e, expr.Plus(at.at, expr.Times(o, step)))}
 		if r.maskFactor > 0 {
 			args = append(args, expr.At(masks, o))
 		}
-		r.Assign(expr.At(octets, o), expr.Call(reader, args...))
+		r.v.Assign(expr.At(octets, o), expr.Call(reader, args...))
 	})
 	return octets, masks
 }
@@ -140,24 +140,24 @@ func (r *lookupReader) readOctets(b *emit.Buffer, block expr.Expr, at position) 
 func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at position, dots, rows expr.Array) {
 	octets, masks := r.readOctets(b, block, at)
 	var maskDots expr.Array
-	m := r.S.ThreadM
+	m := r.v.S.ThreadM
 	if r.maskFactor > 0 {
-		maskDots = r.Filled("int", "less", m, "i", func(i expr.Expr) expr.Expr { return expr.Int(0) })
+		maskDots = r.v.Filled("int", "less", m, "i", func(i expr.Expr) expr.Expr { return expr.Int(0) })
 	}
-	r.Repeat("t", r.run.Quads, func(t expr.Expr) {
-		product := r.octetProduct(r.octetElement(octets, t))
-		r.Repeat("i", m, func(i expr.Expr) {
-			x, sum := r.quadOfStrip(rows, i, t), dots.At(i)
-			r.Assign(sum, product(sum, x))
+	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
+		product := r.v.octetProduct(r.v.octetElement(octets, t))
+		r.v.Repeat("i", m, func(i expr.Expr) {
+			x, sum := r.v.quadOfStrip(rows, i, t), dots.At(i)
+			r.v.Assign(sum, product(sum, x))
 			if r.maskFactor > 0 {
 				sum = maskDots.At(i)
-				r.Assign(sum, r.octetProduct(r.octetElement(masks, t))(sum, x))
+				r.v.Assign(sum, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x))
 			}
 		})
 	})
 	if r.maskFactor > 0 {
-		r.Repeat("i", m, func(i expr.Expr) {
-			r.Update(dots.At(i), "-=", expr.Binary("*", expr.Int(int64(r.maskFactor)), maskDots.At(i)))
+		r.v.Repeat("i", m, func(i expr.Expr) {
+			r.v.Update(dots.At(i), "-=", expr.Binary("*", expr.Int(int64(r.maskFactor)), maskDots.At(i)))
 		})
 	}
 }

@@ -64,6 +64,9 @@ func Emit(e *emit.Emitter) {
 }
 
 // bReader reads B and multiplies it by the rows of A.
+//
+// Readers and sources have the matVec in a field that is not embedded: each type that embeds it would get its two
+// hundred methods, and the package would take four times as long to compile.
 type bReader interface {
 	// prepare adds the GLSL functions that the reader calls.
 	prepare()

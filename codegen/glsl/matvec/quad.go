@@ -8,7 +8,7 @@ import (
 
 // plainReader is the part that quadReader and wordReader share: B has no blocks, or its blocks are decoded one element
 // at a time.
-type plainReader struct{ *matVec }
+type plainReader struct{ v *matVec }
 
 func (plainReader) prepare()   {}
 func (plainReader) parts() int { return 1 }
@@ -21,32 +21,32 @@ func newQuadReader(v *matVec) bReader {
 	return quadReader{plainReader{v}}
 }
 
-func (r quadReader) addRun(at position) { r.addColumns(r, at) }
+func (r quadReader) addRun(at position) { r.v.addColumns(r, at) }
 
 // activations reads a quad of every row.
 func (r quadReader) activations(at position) activations {
-	return r.ofRows(func(o *matmul.Operand) rowArrays {
-		if r.S.ThreadM > 1 {
-			return rowArrays{elements: r.eachRow(o, r.Quads.Typ(), func() expr.Expr {
-				return r.Quad(o, at.k, emit.Inside)
+	return r.v.ofRows(func(o *matmul.Operand) rowArrays {
+		if r.v.S.ThreadM > 1 {
+			return rowArrays{elements: r.v.eachRow(o, r.v.Quads.Typ(), func() expr.Expr {
+				return r.v.Quad(o, at.k, emit.Inside)
 			})}
 		}
-		r.BindRow(expr.Of("0u"))
-		return rowArrays{elements: expr.Variable(r.namedQuad(o, at.k))}
+		r.v.BindRow(expr.Of("0u"))
+		return rowArrays{elements: expr.Variable(r.v.namedQuad(o, at.k))}
 	})
 }
 
 // addColumn implements columnReader: it multiplies the rows by a quad of column j.
 func (r quadReader) addColumn(at position, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
-	for _, o := range r.B {
-		cols[o] = r.namedQuad(o, at.k)
+	for _, o := range r.v.B {
+		cols[o] = r.v.namedQuad(o, at.k)
 	}
-	r.eachSum(rows, j, func(p matmul.MatMul, a, sum expr.Expr) {
-		if r.Quads == emit.FloatQuads {
-			r.Update(sum, "+=", r.Dot(a, cols[p.B]))
+	r.v.eachSum(rows, j, func(p matmul.MatMul, a, sum expr.Expr) {
+		if r.v.Quads == emit.FloatQuads {
+			r.v.Update(sum, "+=", r.v.Dot(a, cols[p.B]))
 		} else {
-			r.AddQuads(sum, a, cols[p.B])
+			r.v.AddQuads(sum, a, cols[p.B])
 		}
 	})
 }
@@ -68,32 +68,32 @@ func newWordReader(v *matVec) bReader {
 	return wordReader{plainReader{v}}
 }
 
-func (r wordReader) addRun(at position) { r.addColumns(r, at) }
+func (r wordReader) addRun(at position) { r.v.addColumns(r, at) }
 
 // activations reads sixteen int8 elements of every row.
 func (r wordReader) activations(at position) activations {
-	return r.ofRows(func(o *matmul.Operand) rowArrays {
-		return rowArrays{elements: r.eachRow(o, "uvec4", func() expr.Expr { return r.words(o, at) })}
+	return r.v.ofRows(func(o *matmul.Operand) rowArrays {
+		return rowArrays{elements: r.v.eachRow(o, "uvec4", func() expr.Expr { return r.words(o, at) })}
 	})
 }
 
 // words returns sixteen int8 elements of an operand.
 func (r wordReader) words(o *matmul.Operand, at position) expr.Expr {
-	return r.BytesAt(o.Value, emit.Along{Axis: r.Fold, Extent: r.K.Fold}, at.k, 16)
+	return r.v.BytesAt(o.Value, emit.Along{Axis: r.v.Fold, Extent: r.v.K.Fold}, at.k, 16)
 }
 
 // addColumn implements columnReader: it multiplies the rows by sixteen elements of column j.
 func (r wordReader) addColumn(at position, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
-	for _, o := range r.B {
-		cols[o] = r.Variable("uvec4", o.Name+"_col", r.words(o, at))
+	for _, o := range r.v.B {
+		cols[o] = r.v.Variable("uvec4", o.Name+"_col", r.words(o, at))
 	}
-	r.eachSum(rows, j, func(p matmul.MatMul, a, sum expr.Expr) {
+	r.v.eachSum(rows, j, func(p matmul.MatMul, a, sum expr.Expr) {
 		for _, c := range "xyzw" {
 			word := func(vector expr.Expr) expr.Expr {
-				return r.Coerce("uint", r.Quads.Word, expr.Member(vector, string(c)))
+				return r.v.Coerce("uint", r.v.Quads.Word, expr.Member(vector, string(c)))
 			}
-			r.AddQuads(sum, word(a), word(cols[p.B]))
+			r.v.AddQuads(sum, word(a), word(cols[p.B]))
 		}
 	})
 }
@@ -115,3 +115,6 @@ func (v *matVec) eachSum(rows activations, j expr.Expr, add func(p matmul.MatMul
 		}
 	})
 }
+
+// x1
+// x2

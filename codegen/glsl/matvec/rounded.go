@@ -12,7 +12,7 @@ import (
 // roundedRows is the source of float rows that every workgroup quantizes to int8 in shared memory. Each group of
 // kernel.RoundedGroup elements has a scale. An element becomes one byte (255 steps), or several base-256 digits.
 type roundedRows struct {
-	*matVec
+	v *matVec
 	// arrays names the shared arrays of each A: elements is a uvec4 array with all rows of the first digit, then all
 	// rows of the next. scales has a scale per group.
 	arrays map[*matmul.Operand]rowArrays
@@ -27,37 +27,37 @@ const roundedQuads = 2
 // startLoads loads the elements of A that the invocation will quantize, in quads of four. The kernel then copies the
 // codebooks of B's format to shared memory while the loads are in flight.
 func (r *roundedRows) startLoads() {
-	if r.S.ThreadM > 1 {
+	if r.v.S.ThreadM > 1 {
 		return // prepareRows loads several rows one after the other, in the same registers
 	}
-	for _, o := range r.A {
-		r.own[o] = r.readQuads(o, expr.Of("0u"), roundedQuads, 0)
+	for _, o := range r.v.A {
+		r.own[o] = r.v.readQuads(o, expr.Of("0u"), roundedQuads, 0)
 	}
 }
 
 // shared declares an array of shared memory.
 func (r *roundedRows) shared(typ, name string, size int) expr.Array {
-	return expr.Array{Name: r.Share(typ, name, size)}
+	return expr.Array{Name: r.v.Share(typ, name, size)}
 }
 
 // digitUnits is the number of uvec4 that one digit of all rows takes.
-func (r *roundedRows) digitUnits() int { return r.S.ThreadM * int(r.K.Fold.Add) / 16 }
+func (r *roundedRows) digitUnits() int { return r.v.S.ThreadM * int(r.v.K.Fold.Add) / 16 }
 
 // prepareRows quantizes all rows. Neighbouring invocations read neighbouring quads. Each reads all its quads before it
 // quantizes the first, unless startLoads has read them.
 func (r *roundedRows) prepareRows() {
-	m, depth := r.S.ThreadM, int(r.K.Fold.Add)
-	for _, o := range r.A {
-		rows := rowArrays{elements: r.shared("uvec4", o.Name+"_bytes", r.digitUnits()*r.S.RowBytes()),
+	m, depth := r.v.S.ThreadM, int(r.v.K.Fold.Add)
+	for _, o := range r.v.A {
+		rows := rowArrays{elements: r.shared("uvec4", o.Name+"_bytes", r.digitUnits()*r.v.S.RowBytes()),
 			scales: r.shared("float", o.Name+"_scales", m*depth/kernel.RoundedGroup)}
 		r.arrays[o] = rows
-		r.Repeat("i", m, func(i expr.Expr) {
+		r.v.Repeat("i", m, func(i expr.Expr) {
 			own := r.own[o]
 			if own.Len == 0 { // startLoads has not read them
-				own = r.readQuads(o, i, roundedQuads, 0)
+				own = r.v.readQuads(o, i, roundedQuads, 0)
 			}
 			all := depth / 4 / roundedQuads
-			r.eachQuad(all, func(q, n expr.Expr) {
+			r.v.eachQuad(all, func(q, n expr.Expr) {
 				x := func(h expr.Expr) expr.Expr {
 					return own.At(expr.Flat(q, roundedQuads, h))
 				}
@@ -65,14 +65,14 @@ func (r *roundedRows) prepareRows() {
 			})
 		})
 	}
-	r.Barrier()
+	r.v.Barrier()
 }
 
 // quantizeShare quantizes share n of a row (roundedQuads quads) and stores it as share number place of all rows. x(h)
 // returns quad h of the share. The lanes of a group find its largest magnitude together. They compare bits, because the
 // bits of NaN compare as the largest.
 func (r *roundedRows) quantizeShare(rows rowArrays, x func(h expr.Expr) expr.Expr, n, place expr.Expr) {
-	v := r.matVec
+	v := r.v
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
 	size := v.Variable("uvec4", "size", expr.Of("uvec4(0u)"))
 	v.Repeat("h", roundedQuads, func(h expr.Expr) {
@@ -98,7 +98,7 @@ func (r *roundedRows) quantizeShare(rows rowArrays, x func(h expr.Expr) expr.Exp
 // declareSteps declares the GLSL variable steps, the factor that quantizes a group, and returns the group's scale,
 // about 1/steps. top has the bits of the group's largest magnitude.
 func (r *roundedRows) declareSteps(top expr.Expr) (scale expr.Expr) {
-	v := r.matVec
+	v := r.v
 	if v.S.Digits == 0 {
 		// If an element is not finite, the scale is NaN; its int8 value does not matter.
 		v.Exactly("float", "steps", expr.Call("byte_steps", top))
@@ -118,7 +118,7 @@ func (r *roundedRows) declareSteps(top expr.Expr) (scale expr.Expr) {
 // putWords quantizes the quad x and stores it in array, as component word of uvec4 number unit. With Digits it stores
 // each base-256 digit in that digit's part of the array.
 func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
-	v := r.matVec
+	v := r.v
 	if v.S.Digits == 0 {
 		v.Assign(expr.At(expr.At(array, unit), word), expr.Call("round_bytes", x, expr.Of("steps")))
 		return
@@ -132,20 +132,20 @@ func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 
 // strip implements aSource: it reads the quantized elements and their scales from shared memory.
 func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	depth, from := int(r.K.Fold.Add), r.arrays[o]
-	return r.byteStrip(o, func(i expr.Expr) expr.Expr {
+	depth, from := int(r.v.K.Fold.Add), r.arrays[o]
+	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {
 		group := expr.Flat(i, depth/kernel.RoundedGroup, expr.Binary("/", k, expr.Uint(kernel.RoundedGroup)))
 		return from.scales.At(group)
 	}, func(i, digit expr.Expr, use func(t, word expr.Expr)) {
 		own := expr.Flat(i, depth/4, expr.Binary("/", k, expr.Uint(4)))
 		first := expr.Flat(digit, 4*r.digitUnits(), own)
-		if r.run.Quads%4 != 0 { // words are read one by one, otherwise four at a time
-			first = r.Named("word", first)
+		if r.v.run.Quads%4 != 0 { // words are read one by one, otherwise four at a time
+			first = r.v.Named("word", first)
 		} else {
-			first = r.Named("quad", expr.Flat(digit, r.digitUnits(), expr.Binary("/", own, expr.Uint(4))))
+			first = r.v.Named("quad", expr.Flat(digit, r.digitUnits(), expr.Binary("/", own, expr.Uint(4))))
 		}
-		r.eachWord(func(t expr.Expr) expr.Expr {
-			word := r.Variable("uint", "word", expr.Plus(first, t))
+		r.v.eachWord(func(t expr.Expr) expr.Expr {
+			word := r.v.Variable("uint", "word", expr.Plus(first, t))
 			return expr.At(from.elements.At(expr.Binary("/", word, expr.Uint(4))), expr.Binary("%", word, expr.Uint(4)))
 		}, func(w expr.Expr) expr.Expr { return from.elements.At(expr.Plus(first, w)) }, use)
 	})

@@ -45,7 +45,7 @@ type floatSource interface {
 func (v *matVec) source() aSource {
 	switch {
 	case v.S.RoundRows:
-		return &roundedRows{matVec: v, arrays: map[*matmul.Operand]rowArrays{}, own: map[*matmul.Operand]expr.Array{}}
+		return &roundedRows{v: v, arrays: map[*matmul.Operand]rowArrays{}, own: map[*matmul.Operand]expr.Array{}}
 	case v.S.IntDot:
 		return byteRows{memoryRows{v}}
 	case v.S.StageRows:
@@ -55,7 +55,7 @@ func (v *matVec) source() aSource {
 }
 
 // memoryRows reads float rows from memory, or computes them from values in memory.
-type memoryRows struct{ *matVec }
+type memoryRows struct{ v *matVec }
 
 func (memoryRows) startLoads()  {}
 func (memoryRows) prepareRows() {}
@@ -63,13 +63,13 @@ func (memoryRows) prepareRows() {}
 // quadsAt returns a function that loads quad t of row i of an operand, from element k on.
 func (r memoryRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 	return func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
-		r.BindRow(i)
-		return r.Quad(o, expr.Plus(k, expr.Times(t, 4)), emit.Inside)
+		r.v.BindRow(i)
+		return r.v.Quad(o, expr.Plus(k, expr.Times(t, 4)), emit.Inside)
 	}
 }
 
 func (r memoryRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	return r.floatStrip(o, k, r.quadsAt)
+	return r.v.floatStrip(o, k, r.quadsAt)
 }
 
 // floatStrip reads every row of an A along a strip. It sums up each row if the format needs the sum.
@@ -121,21 +121,21 @@ type byteRows struct{ memoryRows }
 
 // strip implements aSource: it reads words of four elements, and the strip's scale.
 func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	bytes, scale, _ := r.K.ByteRows(o.Value)
-	b := r.Buffers[bytes.Bind]
-	r.NeedStorage(b)
+	bytes, scale, _ := r.v.K.ByteRows(o.Value)
+	b := r.v.Buffers[bytes.Bind]
+	r.v.NeedStorage(b)
 	array := func(unit int, at expr.Expr) expr.Expr {
 		b.Units[unit] = true
 		return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[unit].View), b.Subscript(at))
 	}
-	return r.byteStrip(o, func(i expr.Expr) expr.Expr {
-		r.BindRow(i)
-		r.BindAxis(r.Fold, k)
-		r.Plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
-		return r.Value(scale)
+	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {
+		r.v.BindRow(i)
+		r.v.BindAxis(r.v.Fold, k)
+		r.v.Plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
+		return r.v.Value(scale)
 	}, func(_, _ expr.Expr, use func(t, word expr.Expr)) {
-		first := r.Named("word", expr.Binary("/", r.IndexExpr(bytes.Index), expr.Uint(4)))
-		r.eachWord(func(t expr.Expr) expr.Expr { return array(4, expr.Plus(first, t)) },
+		first := r.v.Named("word", expr.Binary("/", r.v.IndexExpr(bytes.Index), expr.Uint(4)))
+		r.v.eachWord(func(t expr.Expr) expr.Expr { return array(4, expr.Plus(first, t)) },
 			func(w expr.Expr) expr.Expr { return array(16, expr.Plus(expr.Binary("/", first, expr.Uint(4)), w)) }, use)
 	})
 }

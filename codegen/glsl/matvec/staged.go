@@ -40,18 +40,18 @@ func (v *matVec) throughTiles(r *stagedRows, steps int64, body func(step expr.Ex
 // fill copies a tile of all rows to shared memory: r.each quads along the contraction axis, from element r.first on. If
 // partial is true, the tile may reach beyond the end of the axis. fill then copies only elements before end.
 func (r *stagedRows) fill(partial bool, end expr.Expr) {
-	n := r.OpenLoop("n", r.self, expr.Uint(r.each), r.S.Workgroup)
-	k := r.Variable("uint", "k", expr.Plus(r.first, expr.Times(n, 4)))
-	r.OpenBelow(partial, k, end)
-	place := r.Variable("uint", "place", swizzled(n))
-	r.Repeat("i", r.S.ThreadM, func(i expr.Expr) {
-		r.BindRow(i)
-		for _, o := range r.A {
-			r.Assign(expr.At(r.arrays[o], expr.Flat(i, r.each, place)), r.Quad(o, k, emit.Inside))
+	n := r.v.OpenLoop("n", r.v.self, expr.Uint(r.each), r.v.S.Workgroup)
+	k := r.v.Variable("uint", "k", expr.Plus(r.first, expr.Times(n, 4)))
+	r.v.OpenBelow(partial, k, end)
+	place := r.v.Variable("uint", "place", swizzled(n))
+	r.v.Repeat("i", r.v.S.ThreadM, func(i expr.Expr) {
+		r.v.BindRow(i)
+		for _, o := range r.v.A {
+			r.v.Assign(expr.At(r.arrays[o], expr.Flat(i, r.each, place)), r.v.Quad(o, k, emit.Inside))
 		}
 	})
-	r.Close()
-	r.Close()
+	r.v.Close()
+	r.v.Close()
 }
 
 // swizzled returns the shared-memory slot of quad n of a row: it XORs bits of n. If eight lanes read the same quad of
@@ -64,10 +64,10 @@ func swizzled(n expr.Expr) expr.Expr {
 
 // quadsAt implements floatSource: it reads from shared memory.
 func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
-	first := r.Variable("uint", "first_quad", expr.Binary("/", expr.Binary("-", k, r.first), expr.Uint(4)))
+	first := r.v.Variable("uint", "first_quad", expr.Binary("/", expr.Binary("-", k, r.first), expr.Uint(4)))
 	place := func(t expr.Expr) expr.Expr { return swizzled(plusOffset(first, t)) }
-	if r.run.Quads <= 8 { // swizzled changes only bits that no t changes
-		at := r.Variable("uint", "place", swizzled(first))
+	if r.v.run.Quads <= 8 { // swizzled changes only bits that no t changes
+		at := r.v.Variable("uint", "place", swizzled(first))
 		place = func(t expr.Expr) expr.Expr {
 			if t.Is("0u") {
 				return at
@@ -81,5 +81,5 @@ func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr
 }
 
 func (r *stagedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	return r.floatStrip(o, k, r.quadsAt)
+	return r.v.floatStrip(o, k, r.quadsAt)
 }

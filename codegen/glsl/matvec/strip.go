@@ -11,30 +11,30 @@ import (
 // stripReader reads the quants of a strip, the elements of a block that share a scale. It sums up quant times row
 // element over the strip, and then scales the sums.
 type stripReader struct {
-	*matVec
+	v *matVec
 	// addDots multiplies a strip of a block by all rows, and adds the unscaled results to dots.
 	addDots func(b *emit.Buffer, block expr.Expr, at position, dots, rows expr.Array)
 }
 
 func newStripReader(v *matVec) bReader {
-	r := &stripReader{matVec: v}
+	r := &stripReader{v: v}
 	r.addDots = r.addQuads
 	return r
 }
 
-func (r *stripReader) parts() int          { return r.run.Strips }
-func (r *stripReader) addRun(run position) { r.addColumns(r, run) }
+func (r *stripReader) parts() int          { return r.v.run.Strips }
+func (r *stripReader) addRun(run position) { r.v.addColumns(r, run) }
 
 // prepare defines the functions that read the parts of a block.
 func (r *stripReader) prepare() {
-	for _, o := range r.B {
-		blocks.Parts(r.Emitter, r.blockBuffer(o))
+	for _, o := range r.v.B {
+		blocks.Parts(r.v.Emitter, r.v.blockBuffer(o))
 	}
-	r.prepareArithmetic()
+	r.v.prepareArithmetic()
 }
 
 func (r *stripReader) activations(at position) activations {
-	return r.ofRows(func(o *matmul.Operand) rowArrays { return r.rows.strip(o, at.k) })
+	return r.v.ofRows(func(o *matmul.Operand) rowArrays { return r.v.rows.strip(o, at.k) })
 }
 
 // prepareArithmetic adds the GLSL functions that multiply quants by rows.
@@ -103,26 +103,26 @@ func (v *matVec) unpack() string {
 // strip's scale.
 func (r *stripReader) addColumn(at position, rows activations, j expr.Expr) {
 	typ, zero := "float", expr.Of("0.0")
-	if r.S.IntDot {
+	if r.v.S.IntDot {
 		typ, zero = "int", expr.Int(0)
 	}
-	for n, p := range r.MatMuls {
+	for n, p := range r.v.MatMuls {
 		row := rows[p.A]
-		count := r.S.ThreadM * r.S.RowBytes()
-		name := matmul.Numbered("dots", n, len(r.MatMuls))
-		dots := r.Filled(typ, name, count, "i", func(i expr.Expr) expr.Expr {
+		count := r.v.S.ThreadM * r.v.S.RowBytes()
+		name := matmul.Numbered("dots", n, len(r.v.MatMuls))
+		dots := r.v.Filled(typ, name, count, "i", func(i expr.Expr) expr.Expr {
 			// With smallSums the row sums are multiplied by -bias already, so dots can begin with them.
-			if f := r.run.Form; r.smallSums() && !f.Affine && f.NeedsSums() {
+			if f := r.v.run.Form; r.v.smallSums() && !f.Affine && f.NeedsSums() {
 				return row.sums.At(i)
 			}
 			return zero
 		})
-		block := r.Variable("uint", matmul.Numbered("at", n, len(r.MatMuls)), r.blockOf(p.B, at.block))
-		r.addDots(r.blockBuffer(p.B), block, at, dots, row.elements)
-		if digits := r.S.RowBytes(); digits > 1 {
-			dots = r.sumDigits(dots, digits)
+		block := r.v.Variable("uint", matmul.Numbered("at", n, len(r.v.MatMuls)), r.v.blockOf(p.B, at.block))
+		r.addDots(r.v.blockBuffer(p.B), block, at, dots, row.elements)
+		if digits := r.v.S.RowBytes(); digits > 1 {
+			dots = r.v.sumDigits(dots, digits)
 		}
-		r.addScaled(at, n, j, block, dots, row)
+		r.v.addScaled(at, n, j, block, dots, row)
 	}
 }
 
@@ -130,23 +130,23 @@ func (r *stripReader) addColumn(at position, rows activations, j expr.Expr) {
 func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at position, dots, rows expr.Array) {
 	var wide expr.Array
 	switch {
-	case r.run.Wide(b.Binding):
-		wide = r.readWide(b, block, at)
-	case r.run.Pairs(b.Binding):
-		wide = expr.Variable(r.Variable("uvec2", "quants", expr.Call(blocks.PairQuants(r.Emitter, b),
-			r.quadArgs(block, at, expr.Of("0u"))...)))
+	case r.v.run.Wide(b.Binding):
+		wide = r.v.readWide(b, block, at)
+	case r.v.run.Pairs(b.Binding):
+		wide = expr.Variable(r.v.Variable("uvec2", "quants", expr.Call(blocks.PairQuants(r.v.Emitter, b),
+			r.v.quadArgs(block, at, expr.Of("0u"))...)))
 	}
-	r.Repeat("t", r.run.Quads, func(t expr.Expr) {
+	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
 		var product func(sum, x expr.Expr) expr.Expr
 		switch {
-		case r.run.Form.Levels:
-			product = r.floatProduct(expr.Call("levels_"+b.Base, r.quadArgs(block, at, t)...))
+		case r.v.run.Form.Levels:
+			product = r.v.floatProduct(expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...))
 		case wide.Len > 0:
-			product = r.bytesProduct(wideElement(wide, r.run.Quads, t))
+			product = r.v.bytesProduct(wideElement(wide, r.v.run.Quads, t))
 		default:
-			product = r.bytesProduct(expr.Call("quants_"+b.Base, r.quadArgs(block, at, t)...))
+			product = r.v.bytesProduct(expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
 		}
-		r.eachDot(t, dots, rows, product)
+		r.v.eachDot(t, dots, rows, product)
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 // multiplication per decoded element instead of one per strip of every row.
 type wholeReader struct{ *stripReader }
 
-func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{matVec: v}} }
+func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{v: v}} }
 
 // wholeStrip names the arrays that hold a strip of one B. They have one element (for quants, several) per column.
 type wholeStrip struct {
@@ -21,37 +21,37 @@ type wholeStrip struct {
 // addRun adds a run strip by strip. The loop is rolled, because a strip with many rows takes thousands of instructions.
 func (r wholeReader) addRun(run position) {
 	p := expr.Of("0u")
-	if r.run.Strips == 1 {
-		r.OpenScope()
+	if r.v.run.Strips == 1 {
+		r.v.OpenScope()
 	} else {
-		p = r.OpenLoop("p", p, expr.Uint(r.run.Strips), 1)
+		p = r.v.OpenLoop("p", p, expr.Uint(r.v.run.Strips), 1)
 	}
-	r.addStrip(r.partOf(run, p))
-	r.Close()
+	r.addStrip(r.v.partOf(run, p))
+	r.v.Close()
 }
 
 // addStrip multiplies a strip. It first reads all columns into registers. Then it reads one quad of all rows at a time
 // and multiplies it by all columns. So a longer strip takes no more registers for rows.
 func (r wholeReader) addStrip(at position) {
 	blocks := map[*matmul.Operand]wholeStrip{}
-	for _, o := range r.B {
+	for _, o := range r.v.B {
 		blocks[o] = r.readColumns(o, at)
 	}
-	read := r.rows.(floatSource).quadsAt(at.k) // schedules with DecodeWhole leave the rows as floats
-	r.Repeat("t", r.run.Quads, func(t expr.Expr) {
-		rows := r.ofRows(func(o *matmul.Operand) rowArrays {
-			name := r.Filled("vec4", o.Name+"_rows", r.S.ThreadM, "i", func(i expr.Expr) expr.Expr {
+	read := r.v.rows.(floatSource).quadsAt(at.k) // schedules with DecodeWhole leave the rows as floats
+	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
+		rows := r.v.ofRows(func(o *matmul.Operand) rowArrays {
+			name := r.v.Filled("vec4", o.Name+"_rows", r.v.S.ThreadM, "i", func(i expr.Expr) expr.Expr {
 				return read(o, i, t)
 			})
 			return rowArrays{elements: name}
 		})
-		r.Repeat("j", r.S.ThreadN, func(j expr.Expr) {
+		r.v.Repeat("j", r.v.S.ThreadN, func(j expr.Expr) {
 			cols := map[*matmul.Operand]expr.Expr{}
-			for _, o := range r.B {
+			for _, o := range r.v.B {
 				cols[o] = r.decode(o, blocks[o], at, t, j)
 			}
-			r.eachSum(rows, j, func(p matmul.MatMul, a, sum expr.Expr) {
-				r.Update(sum, "+=", r.Dot(a, cols[p.B]))
+			r.v.eachSum(rows, j, func(p matmul.MatMul, a, sum expr.Expr) {
+				r.v.Update(sum, "+=", r.v.Dot(a, cols[p.B]))
 			})
 		})
 	})
@@ -60,26 +60,26 @@ func (r wholeReader) addStrip(at position) {
 // readColumns reads parts of one strip of the operand B into arrays. Each column has the number of its block, the scale
 // from wholeScale, and the quants if they are read 16 bytes at a time. The scale is a vec2 if there is a number to add.
 func (r wholeReader) readColumns(o *matmul.Operand, at position) wholeStrip {
-	b, cols, perColumn := r.blockBuffer(o), r.S.ThreadN, r.run.Quads/4
+	b, cols, perColumn := r.v.blockBuffer(o), r.v.S.ThreadN, r.v.run.Quads/4
 	typ := "float"
-	if r.run.Form.NeedsSums() {
+	if r.v.run.Form.NeedsSums() {
 		typ = "vec2"
 	}
-	w := wholeStrip{at: r.Array("uint", o.Name+"_at", cols), scale: r.Array(typ, o.Name+"_scale", cols)}
-	if r.run.Wide(b.Binding) {
-		w.quants = r.Array("uvec4", o.Name+"_quants", cols*perColumn)
+	w := wholeStrip{at: r.v.Array("uint", o.Name+"_at", cols), scale: r.v.Array(typ, o.Name+"_scale", cols)}
+	if r.v.run.Wide(b.Binding) {
+		w.quants = r.v.Array("uvec4", o.Name+"_quants", cols*perColumn)
 	}
-	r.Repeat("j", cols, func(j expr.Expr) {
-		r.bindColumn(j)
+	r.v.Repeat("j", cols, func(j expr.Expr) {
+		r.v.bindColumn(j)
 		block := w.at.At(j)
-		r.Assign(block, r.blockOf(o, at.block))
+		r.v.Assign(block, r.v.blockOf(o, at.block))
 		if w.quants.Len > 0 {
-			r.Repeat("w", perColumn, func(i expr.Expr) {
-				r.Assign(w.quants.At(expr.Flat(j, perColumn, i)), r.wideCall(b, block, at, i))
+			r.v.Repeat("w", perColumn, func(i expr.Expr) {
+				r.v.Assign(w.quants.At(expr.Flat(j, perColumn, i)), r.v.wideCall(b, block, at, i))
 			})
 		}
-		scale := r.scaleOf(b, block, at)
-		r.Assign(w.scale.At(j), r.wholeScale(scale))
+		scale := r.v.scaleOf(b, block, at)
+		r.v.Assign(w.scale.At(j), r.v.wholeScale(scale))
 	})
 	return w
 }
@@ -106,21 +106,21 @@ func (v *matVec) wholeScale(scale expr.Expr) expr.Expr {
 
 // decode decodes quad t of column j and returns its vec4 variable.
 func (r wholeReader) decode(o *matmul.Operand, w wholeStrip, at position, t, j expr.Expr) expr.Expr {
-	b, perColumn := r.blockBuffer(o), r.run.Quads/4
+	b, perColumn := r.v.blockBuffer(o), r.v.run.Quads/4
 	block, scale := w.at.At(j), w.scale.At(j)
 	var levels expr.Expr
 	switch {
-	case r.run.Form.Levels:
-		levels = expr.Call("levels_"+b.Base, r.quadArgs(block, at, t)...)
+	case r.v.run.Form.Levels:
+		levels = expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...)
 	case w.quants.Len > 0:
-		four := w.quants.At(expr.Flat(j, perColumn, expr.Quotient(t, 4, r.run.Quads)))
-		levels = expr.Call(r.unpack(), expr.At(four, expr.Remainder(t, 4, r.run.Quads)))
+		four := w.quants.At(expr.Flat(j, perColumn, expr.Quotient(t, 4, r.v.run.Quads)))
+		levels = expr.Call(r.v.unpack(), expr.At(four, expr.Remainder(t, 4, r.v.run.Quads)))
 	default:
-		levels = expr.Call(r.unpack(), expr.Call("quants_"+b.Base, r.quadArgs(block, at, t)...))
+		levels = expr.Call(r.v.unpack(), expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
 	}
-	if r.run.Form.NeedsSums() {
-		return r.Variable("vec4", o.QuadName(),
+	if r.v.run.Form.NeedsSums() {
+		return r.v.Variable("vec4", o.QuadName(),
 			expr.Binary("+", expr.Binary("*", expr.Member(scale, "x"), levels), expr.Member(scale, "y")))
 	}
-	return r.Variable("vec4", o.QuadName(), expr.Binary("*", scale, levels))
+	return r.v.Variable("vec4", o.QuadName(), expr.Binary("*", scale, levels))
 }
