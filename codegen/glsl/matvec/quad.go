@@ -115,6 +115,3 @@ func (v *matVec) eachSum(rows activations, j expr.Expr, add func(p matmul.MatMul
 		}
 	})
 }
-
-// x1
-// x2
