@@ -789,13 +789,21 @@ func momentsOfColumnsZ(results *float64, x *float32, ahead *float32, n int, far 
 // elements as vectors, of which they have four.
 func fusedStepsZ(steps *int, count int, n int)
 
-// greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the
-// first NaN. It sets the coordinates of replaced ones to k.
+// greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the first NaN.
+// It sets the coordinates of replaced ones to k.
 func greatestAt(best *float32, at *int32, x *float32, k int32, n int)
 
-// leastAt replaces each of n best elements, a multiple of 8, by an element of x that is less or the
-// first NaN. It sets the coordinates of replaced ones to k.
+// leastAt replaces each of n best elements, a multiple of 8, by an element of x that is less or the first NaN.
+// It sets the coordinates of replaced ones to k.
 func leastAt(best *float32, at *int32, x *float32, k int32, n int)
+
+// greatestWordsAt replaces each of n best elements, a multiple of 8, by an element of x that is greater.
+// It sets the coordinates of replaced ones to k.
+func greatestWordsAt(best *float32, at *int32, x *float32, k int32, n int)
+
+// leastWordsAt replaces each of n best elements, a multiple of 8, by an element of x that is less.
+// It sets the coordinates of replaced ones to k.
+func leastWordsAt(best *float32, at *int32, x *float32, k int32, n int)
 
 // runningSum sets each of n elements of out, a multiple of 4, to the sum of acc, the
 // element of x and those before. It returns the last result.

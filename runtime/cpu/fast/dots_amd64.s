@@ -20615,18 +20615,20 @@ TEXT ·greatestAt(SB), NOSPLIT, $0-40
 	XORQ         SI, SI
 
 next:
-	CMPQ       SI, BX
-	JGE        stop
-	VMOVUPS    (AX)(SI*4), Y1
-	VMOVUPS    (DX)(SI*4), Y2
-	VCMPPS     $0x16, Y1, Y2, Y3
-	VCMPPS     $0x07, Y1, Y1, Y4
-	VANDPS     Y4, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y1, Y1
-	VMOVUPS    Y1, (AX)(SI*4)
-	VMASKMOVPS Y0, Y3, (CX)(SI*4)
-	ADDQ       $0x08, SI
-	JMP        next
+	CMPQ      SI, BX
+	JGE       stop
+	VMOVUPS   (AX)(SI*4), Y1
+	VMOVUPS   (DX)(SI*4), Y2
+	VCMPPS    $0x16, Y1, Y2, Y3
+	VCMPPS    $0x07, Y1, Y1, Y4
+	VANDPS    Y4, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VMOVUPS   Y1, (AX)(SI*4)
+	VMOVUPS   (CX)(SI*4), Y2
+	VBLENDVPS Y3, Y0, Y2, Y2
+	VMOVUPS   Y2, (CX)(SI*4)
+	ADDQ      $0x08, SI
+	JMP       next
 
 stop:
 	VZEROUPPER
@@ -20643,18 +20645,76 @@ TEXT ·leastAt(SB), NOSPLIT, $0-40
 	XORQ         SI, SI
 
 next:
-	CMPQ       SI, BX
-	JGE        stop
-	VMOVUPS    (AX)(SI*4), Y1
-	VMOVUPS    (DX)(SI*4), Y2
-	VCMPPS     $0x19, Y1, Y2, Y3
-	VCMPPS     $0x07, Y1, Y1, Y4
-	VANDPS     Y4, Y3, Y3
-	VBLENDVPS  Y3, Y2, Y1, Y1
-	VMOVUPS    Y1, (AX)(SI*4)
-	VMASKMOVPS Y0, Y3, (CX)(SI*4)
-	ADDQ       $0x08, SI
-	JMP        next
+	CMPQ      SI, BX
+	JGE       stop
+	VMOVUPS   (AX)(SI*4), Y1
+	VMOVUPS   (DX)(SI*4), Y2
+	VCMPPS    $0x19, Y1, Y2, Y3
+	VCMPPS    $0x07, Y1, Y1, Y4
+	VANDPS    Y4, Y3, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VMOVUPS   Y1, (AX)(SI*4)
+	VMOVUPS   (CX)(SI*4), Y2
+	VBLENDVPS Y3, Y0, Y2, Y2
+	VMOVUPS   Y2, (CX)(SI*4)
+	ADDQ      $0x08, SI
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestWordsAt(best *float32, at *int32, x *float32, k int32, n int)
+// Requires: AVX, AVX2
+TEXT ·greatestWordsAt(SB), NOSPLIT, $0-40
+	VBROADCASTSS k+24(FP), Y0
+	MOVQ         best+0(FP), AX
+	MOVQ         at+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+next:
+	CMPQ      SI, BX
+	JGE       stop
+	VMOVUPS   (AX)(SI*4), Y1
+	VMOVUPS   (DX)(SI*4), Y2
+	VPCMPGTD  Y1, Y2, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VMOVUPS   Y1, (AX)(SI*4)
+	VMOVUPS   (CX)(SI*4), Y2
+	VBLENDVPS Y3, Y0, Y2, Y2
+	VMOVUPS   Y2, (CX)(SI*4)
+	ADDQ      $0x08, SI
+	JMP       next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastWordsAt(best *float32, at *int32, x *float32, k int32, n int)
+// Requires: AVX, AVX2
+TEXT ·leastWordsAt(SB), NOSPLIT, $0-40
+	VBROADCASTSS k+24(FP), Y0
+	MOVQ         best+0(FP), AX
+	MOVQ         at+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+next:
+	CMPQ      SI, BX
+	JGE       stop
+	VMOVUPS   (AX)(SI*4), Y1
+	VMOVUPS   (DX)(SI*4), Y2
+	VPCMPGTD  Y2, Y1, Y3
+	VBLENDVPS Y3, Y2, Y1, Y1
+	VMOVUPS   Y1, (AX)(SI*4)
+	VMOVUPS   (CX)(SI*4), Y2
+	VBLENDVPS Y3, Y0, Y2, Y2
+	VMOVUPS   Y2, (CX)(SI*4)
+	ADDQ      $0x08, SI
+	JMP       next
 
 stop:
 	VZEROUPPER

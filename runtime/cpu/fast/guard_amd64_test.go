@@ -131,14 +131,16 @@ func kernelTests() map[string]func(t *testing.T) {
 	}
 	search := func(t *testing.T) {
 		for n := range 40 {
-			for _, greatest := range []bool{false, true} {
+			for kind := range 4 {
 				inside(t, fmt.Sprintf("the best of each of %d", n), func(g *guarded) {
-					beatenBy(g.floats(n), guardedSlice[int32](g, n), g.floats(n), 3, greatest)
+					beatenBy(g.floats(n), guardedSlice[int32](g, n), g.floats(n), 3, kind&1 != 0, kind&2 != 0)
 				})
 			}
 		}
 	}
-	all["greatestAt"], all["leastAt"] = search, search
+	for _, name := range []string{"greatestAt", "leastAt", "greatestWordsAt", "leastWordsAt"} {
+		all[name] = search
+	}
 	all["transposeRows8"], all["transposeRows16"] = transposeTest[byte], transposeTest[uint16]
 	all["transpose8"], all["transposeRows64"] = transposeTest[float32], transposeTest[uint64]
 	maps.Copy(all, convTests())

@@ -78,11 +78,12 @@ func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 			switch x := any(x).(type) {
 			case []float32:
 				best := any(found.x).([]float32)
+				whole := beatenBy(best, found.at, x, int32(k), greatest, g.ofWords())
 				if g.ofWords() {
-					replace(wordsOf(best), found.at, wordsOf(x), 0, k, greatest)
-					return
+					replace(wordsOf(best), found.at, wordsOf(x), whole, k, greatest)
+				} else {
+					replace(best, found.at, x, whole, k, greatest)
 				}
-				replace(best, found.at, x, beatenBy(best, found.at, x, int32(k), greatest), k, greatest)
 			case []float64:
 				if best := any(found.x).([]float64); g.ofWords() {
 					replace(listOf[int64](best), found.at, listOf[int64](x), 0, k, greatest)

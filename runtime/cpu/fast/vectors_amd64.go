@@ -280,18 +280,23 @@ func fill(list []float32, x float32) {
 	fillPlain(list[whole:], x)
 }
 
-// beatenBy replaces the first of the best elements by better ones of x, and sets the coordinates of these to k. It
-// returns the number of compared elements.
-func beatenBy(best []float32, at []int32, x []float32, k int32, greatest bool) (whole int) {
+// beatenBy replaces the first of the best elements by better ones of x, and sets the coordinates of these to k. The
+// elements are floats or words. It returns the number of compared elements.
+func beatenBy(best []float32, at []int32, x []float32, k int32, greatest, words bool) (whole int) {
 	if whole = len(x) / lanes * lanes; !vectors || whole == 0 {
 		return 0
 	}
 	_, _ = best[:whole], at[:whole] // the assembly checks no bounds
-	if greatest {
-		greatestAt(&best[0], &at[0], &x[0], k, whole)
-	} else {
-		leastAt(&best[0], &at[0], &x[0], k, whole)
+	f := leastAt
+	switch {
+	case greatest && words:
+		f = greatestWordsAt
+	case words:
+		f = leastWordsAt
+	case greatest:
+		f = greatestAt
 	}
+	f(&best[0], &at[0], &x[0], k, whole)
 	return whole
 }
 

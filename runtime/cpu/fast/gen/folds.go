@@ -232,13 +232,26 @@ func repeat() {
 
 // search generates the assembly functions that argmax and argmin call for each row of elements.
 func search() {
+	floats := func(predicate uint64) func(old, y, beats VecVirtual) {
+		return func(old, y, beats VecVirtual) {
+			known := YMM()
+			VCMPPS(Imm(predicate), old, y, beats)
+			// A NaN beats all numbers, by the predicate, and is never replaced.
+			VCMPPS(Imm(ordered), old, old, known)
+			VANDPS(known, beats, beats)
+		}
+	}
 	for _, f := range []struct {
 		name, what string
-		predicate  uint64
-	}{{"greatest", "greater", notAtMost}, {"least", "less", notAtLeast}} {
+		compare    func(old, y, beats VecVirtual)
+	}{
+		{"greatest", "greater or the first NaN", floats(notAtMost)}, {"least", "less or the first NaN", floats(notAtLeast)},
+		{"greatestWords", "greater", func(old, y, beats VecVirtual) { VPCMPGTD(old, y, beats) }},
+		{"leastWords", "less", func(old, y, beats VecVirtual) { VPCMPGTD(y, old, beats) }},
+	} {
 		TEXT(f.name+"At", NOSPLIT, "func(best *float32, at *int32, x *float32, k int32, n int)")
-		Doc(fmt.Sprintf("%sAt replaces each of n best elements, a multiple of 8, by an element of x that is %s or the",
-			f.name, f.what), "first NaN. It sets the coordinates of replaced ones to k.")
+		Doc(fmt.Sprintf("%sAt replaces each of n best elements, a multiple of 8, by an element of x that is %s.", f.name,
+			f.what), "It sets the coordinates of replaced ones to k.")
 		k := YMM()
 		from, _ := Param("k").Resolve()
 		VBROADCASTSS(from.Addr, k)
@@ -248,16 +261,16 @@ func search() {
 		Label("next")
 		CMPQ(i, n)
 		JGE(LabelRef("stop"))
-		old, y, beats, known := YMM(), YMM(), YMM(), YMM()
+		old, y, beats := YMM(), YMM(), YMM()
 		VMOVUPS(Mem{Base: best, Index: i, Scale: 4}, old)
 		VMOVUPS(Mem{Base: x, Index: i, Scale: 4}, y)
-		VCMPPS(Imm(f.predicate), old, y, beats)
-		// A NaN beats all numbers, by the predicate, and is never replaced.
-		VCMPPS(Imm(ordered), old, old, known)
-		VANDPS(known, beats, beats)
+		f.compare(old, y, beats)
 		VBLENDVPS(beats, y, old, old)
 		VMOVUPS(old, Mem{Base: best, Index: i, Scale: 4})
-		VMASKMOVPS(k, beats, Mem{Base: at, Index: i, Scale: 4}) // stores k where an element was replaced
+		// A store of some lanes takes longer.
+		VMOVUPS(Mem{Base: at, Index: i, Scale: 4}, y)
+		VBLENDVPS(beats, k, y, y)
+		VMOVUPS(y, Mem{Base: at, Index: i, Scale: 4})
 		ADDQ(Imm(8), i)
 		JMP(LabelRef("next"))
 		Label("stop")
