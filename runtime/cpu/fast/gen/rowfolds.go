@@ -38,15 +38,15 @@ type number []VecVirtual
 // that are then added.
 func (w width) rowFolds() {
 	for _, f := range []rowFoldOf{
-		{"softmax", "e^(x-max)/sum(e^(x-max))", 0, expConstants, false, (*rowFold).softmax},
-		{"logSoftmax", "x-max-log(sum(e^(x-max)))", 0, expConstants, false, (*rowFold).logSoftmax},
-		{"logSumExp", "max+log(sum(e^(x-max)))", 0, expConstants, true, (*rowFold).logSumExp},
-		{"variance", "sum((x-mean)^2)/max(n-eps, 0)", 0, nil, true, (*rowFold).variance},
+		{"softmax", "e^(x-max)/sum(e^(x-max))", 0, expConstants, false, (*rowFold).softmax, nil},
+		{"logSoftmax", "x-max-log(sum(e^(x-max)))", 0, expConstants, false, nil, (*rowFold).logSoftmax},
+		{"logSumExp", "max+log(sum(e^(x-max)))", 0, expConstants, true, nil, (*rowFold).logSumExp},
+		{"variance", "sum((x-mean)^2)/max(n-eps, 0)", 0, nil, true, (*rowFold).variance, nil},
 		{"l2Normalize", "x/max(sqrt(sum(x^2)), eps)", 0, nil, false,
-			func(f *rowFold) number { return f.rootMeanSquare(true) }},
+			func(f *rowFold) number { return f.rootMeanSquare(true) }, nil},
 		{"rmsNorm", "x/sqrt(mean(x^2)+eps)", 1, nil, false,
-			func(f *rowFold) number { return f.rootMeanSquare(false) }},
-		{"layerNorm", "(x-mean)/sqrt(variance+eps)", 2, nil, false, (*rowFold).layerNorm},
+			func(f *rowFold) number { return f.rootMeanSquare(false) }, nil},
+		{"layerNorm", "(x-mean)/sqrt(variance+eps)", 2, nil, false, (*rowFold).layerNorm, nil},
 	} {
 		for lists := range f.lists + 1 {
 			w.rowFold(f, lists)
@@ -71,13 +71,15 @@ func (w width) rowFolds() {
 }
 
 // rowFoldOf describes a function: how many lists it can have, which constants it uses, whether a row has one result,
-// and the code for a row, which returns the row's check.
+// and the code for a row, which returns the row's check. Or late is the code for the results from the row's greatest
+// element, in all lanes, and the logarithm of the sum of the row's exponentials.
 type rowFoldOf struct {
 	name, what string
 	lists      int
 	constants  []float32
 	reduces    bool
 	row        func(f *rowFold) (check number)
+	late       func(f *rowFold, greatest VecVirtual, log number)
 }
 
 // rowFold generates one of these functions, with the given number of lists.
@@ -96,23 +98,87 @@ func (w width) rowFold(of rowFoldOf, lists int) {
 	f.eps = eps.Addr
 	f.some = w.partial(f.rest)
 	defer w.keepConstants(of.constants...)()
+	if of.late != nil {
+		f.batches(of, checks)
+	} else {
+		f.eachRow(of, checks)
+	}
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// eachRow generates the loop over rows, and the end of the function.
+func (f *rowFold) eachRow(of rowFoldOf, checks Register) {
 	Label("row")
 	TESTQ(f.rows, f.rows)
 	JZ(LabelRef("stop"))
 	check := of.row(f)
 	VMOVSD(check[0].AsX(), Mem{Base: checks})
 	ADDQ(Imm(8), checks)
-	LEAQ(Mem{Base: f.x, Index: f.n, Scale: 4}, f.x)
-	if of.reduces {
-		ADDQ(Imm(4), f.out)
-	} else {
-		LEAQ(Mem{Base: f.out, Index: f.n, Scale: 4}, f.out)
-	}
+	f.nextRow(of, true)
 	DECQ(f.rows)
 	JMP(LabelRef("row"))
-	Label("stop")
-	VZEROUPPER()
-	RET()
+}
+
+// nextRow generates code that goes to the next row of the elements and, if results is true, of the results.
+func (f *rowFold) nextRow(of rowFoldOf, results bool) {
+	LEAQ(Mem{Base: f.x, Index: f.n, Scale: 4}, f.x)
+	switch {
+	case results && of.reduces:
+		ADDQ(Imm(4), f.out)
+	case results:
+		LEAQ(Mem{Base: f.out, Index: f.n, Scale: 4}, f.out)
+	}
+}
+
+// batches generates the loop over rows in batches, each of as many rows as there are logarithms in a vector. The
+// logarithm of a row alone takes as long as the exponentials of four vectors.
+func (f *rowFold) batches(of rowFoldOf, checks Register) {
+	const batch = 8
+	greatest, sums := AllocLocal(4*batch), AllocLocal(8*batch)
+	count, k, back := GP64(), GP64(), GP64()
+	each := func(name string, body func()) {
+		XORQ(k, k)
+		Label(name)
+		body()
+		INCQ(k)
+		CMPQ(k, count)
+		JLT(LabelRef(name))
+	}
+	Label("batch")
+	TESTQ(f.rows, f.rows)
+	JZ(LabelRef("stop"))
+	MOVQ(U32(batch), count)
+	CMPQ(f.rows, count)
+	CMOVQLT(f.rows, count)
+	SUBQ(count, f.rows)
+	each("fold", func() {
+		top, sum := f.exponentials(false)
+		VMOVSS(top.AsX(), greatest.Idx(k, 4))
+		VMOVSD(sum[0].AsX(), sums.Idx(k, 8))
+		VMOVSD(sum[0].AsX(), Mem{Base: checks})
+		ADDQ(Imm(8), checks)
+		f.nextRow(of, false)
+	})
+	for at := 0; at < 8*batch; at += f.size {
+		y := f.vector()
+		VMOVUPD(sums.Offset(at), y)
+		f.logDouble(y, false)
+		VMOVUPD(y, sums.Offset(at))
+	}
+	MOVQ(count, back)
+	IMULQ(f.n, back)
+	SHLQ(Imm(2), back)
+	SUBQ(back, f.x)
+	each("late", func() {
+		top, log := f.vector(), XMM()
+		VBROADCASTSS(greatest.Idx(k, 4), top)
+		VMOVSD(sums.Idx(k, 8), log)
+		of.late(f, top, number{log})
+		f.nextRow(of, true)
+	})
+	JMP(LabelRef("batch"))
 }
 
 // columnFold generates a function of columns.
@@ -134,8 +200,16 @@ func (w width) columnFold(of rowFoldOf) {
 	eps, _ := Param("eps").Resolve()
 	f.eps = eps.Addr
 	defer w.keepConstants(of.constants...)()
+	row := of.row
+	if of.late != nil {
+		row = func(f *rowFold) number {
+			greatest, sum := f.exponentials(false)
+			of.late(f, greatest, f.logarithm(sum))
+			return sum
+		}
+	}
 	f.eachVector(func() {
-		f.storeNumber(of.row(f), checks)
+		f.storeNumber(row(f), checks)
 		ADDQ(Imm(uint64(w.size)), f.out)
 		ADDQ(U32(2*w.size), checks)
 	})
@@ -493,40 +567,30 @@ func (f *rowFold) softmax() number {
 	return sum
 }
 
-// logarithm generates code that returns the logarithm of a number.
+// logarithm generates code that returns the logarithms of numbers of columns.
 func (f *rowFold) logarithm(x number) number {
-	var to number
-	for _, y := range x {
-		log := f.vector()
-		if f.columnRows == nil {
-			VBROADCASTSD(y.AsX(), log)
-		} else {
-			VMOVAPD(y, log)
-		}
+	to := number{f.vector(), f.vector()}
+	for i, log := range to {
+		VMOVAPD(x[i], log)
 		f.logDouble(log, false)
-		to = append(to, log)
 	}
 	return to
 }
 
-// logSoftmax generates the code for a row of log_softmax.
-func (f *rowFold) logSoftmax() number {
-	greatest, sum := f.exponentials(false)
-	by := f.broadcast(f.logarithm(sum))
+// logSoftmax generates the code for the results of a row of log_softmax, see rowFoldOf.late.
+func (f *rowFold) logSoftmax(greatest VecVirtual, log number) {
+	by := f.broadcast(log)
 	f.pass("finish", func(p *partial) {
 		y := f.load(p)
 		VSUBPS(greatest, y, y)
 		VSUBPS(by, y, y)
 		f.store(p, y)
 	})
-	return sum
 }
 
-// logSumExp generates the code for a row of logsumexp.
-func (f *rowFold) logSumExp() number {
-	greatest, sum := f.exponentials(false)
-	f.put(f.apply(addOf, f.logarithm(sum), f.wide(greatest)))
-	return sum
+// logSumExp generates the code for the result of a row of logsumexp, see rowFoldOf.late.
+func (f *rowFold) logSumExp(greatest VecVirtual, log number) {
+	f.put(f.apply(addOf, log, f.wide(greatest)))
 }
 
 // put generates code that stores the result of a row that has only one.
