@@ -97,8 +97,14 @@ func outerCases(scale Scale) []Case {
 		return c
 	}
 	sum := func(x frontend.Tensor) frontend.Tensor { return x.Sum(0) }
+	// The columns of a matrix are like the channels of the points of an image.
+	norm := func(x frontend.Tensor) frontend.Tensor {
+		vector := func(name string) frontend.Tensor { return x.Builder().Weight(name, ir.F32, x.Dim(0)) }
+		return x.Transpose(1, 0).LayerNorm(vector("w"), vector("bias"), 1e-5).Transpose(1, 0)
+	}
 	side := scale.of(8192, 1024)
 	return []Case{
+		column("layer_norm_axis0", scale.of(512, 64), scale.of(1<<17, 1<<10), ". n", norm),
 		column("sum_axis0", scale.of(1<<20, 1<<12), 16, "n", sum),
 		column("sum_axis0", side, side, "n", sum),
 		column("softmax_axis0", side/2, side/2, ". n", func(x frontend.Tensor) frontend.Tensor { return x.Softmax(0) }),

@@ -37,6 +37,14 @@ var folded = map[string]string{
 		%b = argmin %x {axis=1}
 		output "a" %a
 		output "b" %b`,
+	"interleaved rows": `
+		%x = input {name="x", dtype=f32, shape=[300,35]}
+		%y = softmax %x {axis=0}
+		output "y" %y`,
+	"places in interleaved rows": `
+		%x = input {name="x", dtype=f32, shape=[3,70,6]}
+		%y = argmax %x {axis=1}
+		output "y" %y`,
 	"rows of a symbol's length": `
 		symbol T <= 900
 		%x = input {name="x", dtype=f16, shape=[40,T]}

@@ -85,7 +85,8 @@ type Work struct {
 	Custom    *ir.CustomKernel // the kernel that the device must be able to run, if set
 	// Format is the block format of a weight. Rows and Columns are the extents of the matmul's result, and Depth is the
 	// extent of its contraction axis. For FormSteps, Rows is the number of rows of all states together, Columns the
-	// number of elements of a row, and Depth the number of times.
+	// number of elements of a row, and Depth the number of times. For FormKeptRows, Rows is the number of rows, Depth
+	// their length, and Format their dtype.
 	Format               ir.DType
 	Rows, Columns, Depth ir.Dim
 	Matmuls              []MatmulWork // in f32, each a dispatch that is not in Launches
@@ -104,6 +105,7 @@ const (
 	FormHalves        Form = "halves"         // such a matmul reads exact rows that are stored as sums of two f16
 	FormScores        Form = "scores"         // an attention stores its scores for its gradients
 	FormPlanes        Form = "planes"         // the blocks of a weight lie in planes
+	FormKeptRows      Form = "kept rows"      // a kernel reads interleaved rows once, and keeps them in registers
 )
 
 // The forms of a scan with a matrix as its state.

@@ -126,11 +126,17 @@ func checkShared(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
-func checkRow(_ *kernel.Kernel, s kernel.Row) error {
+func checkRow(k *kernel.Kernel, s kernel.Row) error {
 	if s.Cache > maxCached {
 		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)
 	}
-	return checkLanes(s.Launch, s.LanesPerRow)
+	if err := checkLanes(s.Launch, s.LanesPerRow); err != nil {
+		return err
+	}
+	if s.Variant == kernel.VarRowGroup && LanesAcross(k, s) && !powerOfTwo(s.Workgroup) {
+		return fmt.Errorf("workgroups of %d for rows that are interleaved in memory, want a power of two", s.Workgroup)
+	}
+	return nil
 }
 
 // checkLanes checks that lanes invocations can share a row: one in a serial variant, and otherwise a power of two that

@@ -51,6 +51,8 @@ func (p Pricer) priceWork(w kernel.Work, readers []*kernel.Kernel) kernel.Estima
 		suits = p.device.storesScores && int64(w.Bytes) <= p.device.cache
 	case kernel.FormPlanes:
 		suits = Layout(w.Format, readers, p.Caps) == kernel.LayoutPlanes
+	case kernel.FormKeptRows:
+		w.Groups, suits = p.device.keptRows(w)
 	}
 	switch {
 	case !suits:
@@ -221,9 +223,12 @@ func (h heuristics) storeTime(k *kernel.Kernel) float64 {
 	bytes := uint64(0)
 	for _, st := range k.Stores {
 		b, n, inner := k.Bindings[st.Bind], points(k.Parallel), innerAxis(k)
-		// A store along the fold axis writes the whole buffer: n is larger than any.
+		// A store per element writes the whole buffer: n is larger than any.
 		if st.PerElement {
-			n, inner = unknownExtent, k.FoldAxis()
+			n = unknownExtent
+			if k.Family != kernel.FamilyRow || !rowsInterleaved(k) || storesAlongFold(k) {
+				inner = k.FoldAxis()
+			}
 		}
 		moved := min(bindingBytes(b), uint64(n)*uint64(b.DType.BlockBytes()))
 		if inner >= 0 && !st.Index.Adjacent(inner, 1) {

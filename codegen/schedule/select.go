@@ -134,7 +134,7 @@ func (h heuristics) rows(k *kernel.Kernel) []Candidate {
 	switch {
 	case len(windows) > 0 || k.Fold.Max() <= h.rowSerial:
 		return slices.Concat(windows, serial, group)
-	case rowsInterleaved(k) && rows >= h.fill*int64(h.rowWorkgroup)/4:
+	case rowsInterleaved(k) && rows >= h.fill*int64(h.rowWorkgroup)/4 && !h.keptByGroup(k, serial[0], group[0]):
 		for i := range serial {
 			serial[i].Reason = fmt.Sprintf("%d rows side by side in memory: neighbouring invocations read neighbours",
 				rows)
@@ -142,6 +142,16 @@ func (h heuristics) rows(k *kernel.Kernel) []Candidate {
 		return append(serial, group...)
 	}
 	return append(group, serial...)
+}
+
+// longReread is the longest row that one invocation may read twice if several lanes could keep it in registers. Rows of
+// 64 take 1.75 times as long on an H200 if they are read twice. Shorter ones were not measured (M-kept-rows).
+const longReread = 32
+
+// keptByGroup reports whether rows that are read twice stay in registers only if several lanes share a row.
+func (h heuristics) keptByGroup(k *kernel.Kernel, serial, group Candidate) bool {
+	kept := func(c Candidate) bool { return c.Schedule.(kernel.Row).Cache > 0 }
+	return kept(group) && !kept(serial) && k.Fold.Max() > max(h.unrolledRow, longReread)
 }
 
 // serialRows lists schedules with one invocation per row.
@@ -162,20 +172,30 @@ func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 }
 
 // groupRows lists schedules with about rowPerLane elements per lane. If there are too few rows to fill the device, a
-// row has more lanes.
+// row has more lanes. A workgroup has at least sideRows rows, so that it reads whole lines of interleaved rows, unless
+// some cores would then have no workgroup. A lane keeps as much of an interleaved row as it can: the fewer lanes, the
+// more rows side by side.
 func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 	var all []Candidate
-	fold, rows := k.Fold.Max(), points(k.Parallel)
-	vec := rowVec(k, 4)
+	fold, rows, side := k.Fold.Max(), points(k.Parallel), sideRows(k)
+	if rows/int64(side) < h.onePerCore() {
+		side = 1
+	}
+	vec, most, each := rowVec(k, 4), max(h.rowLanes/side, 2), h.rowPerLane
+	// Half a line is a whole sector, and still faster than reading rows twice.
+	if sector := h.rowLanes / max(side/2, 1); side > 1 && readsTwice(k) && k.Fold.IsStatic() &&
+		fold <= int64(sector*h.rowCache) {
+		most, each = sector, int64(h.rowCache)
+	}
 	lanes := 2
-	for lanes < h.rowLanes && int64(lanes)*h.rowPerLane < fold {
+	for lanes < most && int64(lanes)*each < fold {
 		lanes *= 2
 	}
-	for lanes < h.rowLanes && rows*int64(lanes) < h.fill*int64(h.rowWorkgroup) && int64(lanes*vec*2) <= fold {
+	for lanes < most && rows*int64(lanes) < h.fill*int64(h.rowWorkgroup) && int64(lanes*vec*2) <= fold {
 		lanes *= 2
 	}
 	for ; lanes >= 2; lanes /= 2 {
-		wg := max(lanes, h.rowWorkgroup)
+		wg := min(max(lanes*side, h.rowWorkgroup), max(h.rowLanes, h.rowWorkgroup))
 		all = append(all, h.groupRow(k, lanes, wg, vec, h.subgroup))
 		// The same through shared memory, and with smaller workgroups if the device needs them.
 		for ; wg >= max(lanes, smallest); wg /= 2 {
@@ -183,6 +203,14 @@ func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 		}
 	}
 	return all
+}
+
+// keptRows returns the number of workgroups that read interleaved rows once, in whole lines (see
+// [kernel.FormKeptRows]). ok is false if an invocation's share of a row does not fit its registers.
+func (h heuristics) keptRows(w kernel.Work) (groups int64, ok bool) {
+	side := int64(max(lineBytes/w.Format.BlockBytes(), 1))
+	lanes := int64(h.rowLanes) / side
+	return ceilDiv(w.Rows.Max(), side), lanes > 0 && ceilDiv(w.Depth.Max(), lanes) <= int64(h.rowCache)
 }
 
 // groupRow returns the schedule of a row kernel with the given number of lanes per row, which exchange partial results.

@@ -182,6 +182,11 @@ func TestVariants(t *testing.T) {
 					t.Errorf("%s on %s: %v is there twice", what, name, c.Schedule)
 				}
 				seen[c.Schedule] = true
+				// The tuner compares partial results, so each split must have the same keys.
+				of, have := AttentionTileOf(usual), AttentionTileOf(c.Schedule)
+				if of.Splits > 1 && (have.Splits != of.Splits || have.Step != of.Step) {
+					t.Errorf("%s on %s: splits of %v have other keys than splits of %v", what, name, c.Schedule, usual)
+				}
 				if _, err := New(k, c.Schedule, caps); err != nil {
 					t.Errorf("%s on %s: %v", what, name, err)
 				}

@@ -27,8 +27,12 @@ func Variants(k *kernel.Kernel, caps device.Caps) []Candidate {
 	distance := func(kernel.Schedule) float64 { return 0 }
 	seen := map[kernel.Schedule]bool{}
 	add := func(c Candidate, maxDistance float64) {
-		if len(all) > 0 { // keep the number of splits that the kernel has
-			c.Schedule = withSplits(c.Schedule, AttentionTileOf(all[0].Schedule).Splits)
+		if len(all) > 0 { // keep the number of splits that the kernel has, and the keys of each
+			first := AttentionTileOf(all[0].Schedule)
+			c.Schedule = withSplits(c.Schedule, first.Splits)
+			if first.Splits > 1 && AttentionTileOf(c.Schedule).Step != first.Step {
+				return
+			}
 		}
 		if seen[c.Schedule] || refusal(k, c.Schedule, caps) != nil {
 			return

@@ -31,13 +31,19 @@ type cut struct {
 	Count, Len, Block int64
 }
 
+// foldSize is the size of a reduction that may be divided: its number of rows, their length, and the number of chunks
+// per row. interleaved says that adjacent elements belong to different rows.
+type foldSize struct {
+	rows, length, chunks int64
+	interleaved          bool
+}
+
 // cutOf returns how to divide a reduction of a tensor with shape s along the folded axes. ok is false if one kernel is
 // as fast.
 //
 // twice means that the kernel of the first step reads its elements twice. Chunks are then short enough to stay in
-// registers, unless there would be too many of them. saves(rows, length, chunks) reports whether the device is faster
-// if rows of this length are divided into this number of chunks each.
-func cutOf(s ir.Shape, folded []bool, twice bool, saves func(rows, length, chunks int64) bool) (c cut, ok bool) {
+// registers, unless there would be too many of them. saves reports whether the device is faster with chunks.
+func cutOf(s ir.Shape, folded []bool, twice bool, saves func(foldSize) bool) (c cut, ok bool) {
 	c.folded = folded
 	rows, length, inner := int64(1), int64(1), int64(1)
 	var along ir.Shape
@@ -54,10 +60,13 @@ func cutOf(s ir.Shape, folded []bool, twice bool, saves func(rows, length, chunk
 	if _, err := along.Numel(); err != nil || rows == 0 || length == 0 || !c.longestRun(s) {
 		return c, false
 	}
-	if inner > 1 {
-		return c, c.sideBySide(rows, length, inner, twice)
+	interleaved := inner > 1
+	if interleaved {
+		ok = c.sideBySide(rows, length, inner, twice)
+	} else {
+		ok = c.inARow(rows, length)
 	}
-	return c, c.inARow(rows, length) && (length > minLongFold || saves(rows, length, c.Count))
+	return c, ok && saves(foldSize{rows, length, c.Count, interleaved})
 }
 
 // longestRun sets First, Last and Length to the adjacent folded axes with the most elements, among axes of constant

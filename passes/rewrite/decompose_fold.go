@@ -58,7 +58,12 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 	}
 	x, by := args[0], fold.Steps[0].By
 	extremum, isPosition := extremumOf[by]
-	saves := func(rows, length, chunks int64) bool { return r.savesTime(n, rows, length, chunks) }
+	saves := func(s foldSize) bool {
+		if s.interleaved {
+			return !r.keepsRows(n, s)
+		}
+		return s.length > minLongFold || r.savesTime(n, s)
+	}
 	c, ok := cutOf(x.Shape(), analysis.FoldedAxes(n), len(fold.Steps) > 1 || isPosition, saves)
 	if !ok {
 		return nil
@@ -79,11 +84,11 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 // savesTime reports whether op n, a reduction or normalization, is faster on the device with each row divided into
 // chunks. Each kernel counts as a launch, and as reading the elements by one workgroup per row or chunk. Estimates have
 // errors, so the gain must be a tenth.
-func (r *rewriter) savesTime(n *ir.Node, rows, length, chunks int64) bool {
+func (r *rewriter) savesTime(n *ir.Node, s foldSize) bool {
 	if r.pricer == nil || n.Arg(0).Op() == ir.OpConst { // which is not computed in every run
 		return false
 	}
-	bytes := float64(rows*length) * float64(kernel.AccType(n.Arg(0).DType()).BlockBytes())
+	bytes := float64(s.rows*s.length) * float64(kernel.AccType(n.Arg(0).DType()).BlockBytes())
 	price := func(list ...kernel.Work) (sum float64) {
 		for _, w := range list {
 			w.Launches = 1
@@ -91,11 +96,27 @@ func (r *rewriter) savesTime(n *ir.Node, rows, length, chunks int64) bool {
 		}
 		return sum
 	}
-	work := []kernel.Work{{Bytes: bytes, Groups: rows * chunks}, {Groups: rows}}
+	work := []kernel.Work{{Bytes: bytes, Groups: s.rows * s.chunks}, {Groups: s.rows}}
 	if n.Shape().Equal(n.Arg(0).Shape()) { // a kernel of its own computes the elements
 		work = append(work, kernel.Work{Bytes: float64(2 * bytes)})
 	}
-	return price(work...) < 0.9*price(kernel.Work{Bytes: bytes, Groups: rows})
+	return price(work...) < 0.9*price(kernel.Work{Bytes: bytes, Groups: s.rows})
+}
+
+// keepsRows reports whether one kernel is faster for the softmax or norm n of interleaved rows than kernels for their
+// chunks, because it reads the rows only once. Chunks are read by two kernels, and a third one folds their results.
+func (r *rewriter) keepsRows(n *ir.Node, s foldSize) bool {
+	x := n.Arg(0).Type()
+	if r.pricer == nil || !n.Shape().Equal(x.Shape) {
+		return false
+	}
+	bytes := float64(s.rows*s.length) * float64(x.DType.BlockBytes())
+	price := func(w kernel.Work) kernel.Estimate {
+		return r.pricer.Price(kernel.Rewrite{Rule: "decompose", Work: &w})
+	}
+	kept := price(kernel.Work{Form: kernel.FormKeptRows, Format: x.DType, Rows: ir.Dim{Add: s.rows},
+		Depth: ir.Dim{Add: s.length}, Bytes: 2 * bytes, Launches: 1})
+	return kept.Note == "" && kept.After < price(kernel.Work{Bytes: 3 * bytes, Launches: 3}).After
 }
 
 // extremumOf maps argmax to max, and argmin to min.

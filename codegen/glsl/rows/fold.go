@@ -192,6 +192,9 @@ func (r *Writer) bySubgroup() bool {
 	if !fullSubgroups || r.Lanes < 2 || !r.Caps.SubgroupOps.Has(shuffleOps) {
 		return false
 	}
+	if r.Across && r.Launch.Subgroup < 2*r.Rows { // no two lanes of a row are in the same subgroup
+		return false
+	}
 	// Shuffles of 64-bit integers are a feature of their own.
 	has64Bits := slices.ContainsFunc(r.K.Phases, func(p kernel.Phase) bool {
 		return r.ComputeType(kernel.AccType(p.Value.DType)) == "int64_t"
@@ -209,9 +212,13 @@ func (r *Writer) exchange(f fold) {
 	if f.typ == "int64_t" {
 		r.Need(emit.NeedSubgroupTypes)
 	}
-	lanes := min(r.Lanes, r.Launch.Subgroup) // the row's lanes in one subgroup
+	step := 1 // distance between neighbouring lanes of a row
+	if r.Across {
+		step = r.Rows
+	}
+	lanes := min(r.Lanes, r.Launch.Subgroup/step) // the row's lanes in one subgroup
 	// The lanes whose numbers differ in one bit exchange, for each bit.
-	distance := r.OpenShifts(emit.Unroll, "distance", expr.Uint(lanes/2), ">", expr.Uint(0))
+	distance := r.OpenShifts(emit.Unroll, "distance", expr.Uint(lanes/2*step), ">", expr.Uint(step/2))
 	shuffled := func(x expr.Expr) expr.Expr { return expr.Call("subgroupShuffleXor", x, distance) }
 	if f.place == nil {
 		r.foldInto(f, f.value, shuffled(f.value))
@@ -233,39 +240,46 @@ func (r *Writer) takeIfBetter(f fold, value, place expr.Expr) {
 	r.Close()
 }
 
-// exchangeSubgroups folds the results of a row's subgroups. One invocation of each subgroup writes the subgroup's
-// result to shared memory, and every lane folds these in the same order.
+// exchangeSubgroups folds the results of a row's subgroups. Each subgroup writes its result of each of its rows to
+// shared memory, and every lane folds the results of its row in the same order.
 func (r *Writer) exchangeSubgroups(f fold) {
-	// the row's subgroups
-	parts := r.Lanes / r.Launch.Subgroup
-	// The arrays have an element for each subgroup of the workgroup.
-	names := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", r.Launch.Workgroup/r.Launch.Subgroup)}
+	subgroups := r.Launch.Workgroup / r.Launch.Subgroup
+	// A subgroup has lanes of one row, or of all rows of the workgroup. parts is the number of subgroups with lanes of a
+	// row.
+	parts, held := r.Lanes/r.Launch.Subgroup, 1
+	if r.Across {
+		parts, held = subgroups, r.Rows
+	}
+	names := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", subgroups*held)}
 	vars := []expr.Expr{f.value}
 	if f.place != nil {
-		names = append(names, r.Share("int", f.place.Text+"_places", r.Launch.Workgroup/r.Launch.Subgroup))
+		names = append(names, r.Share("int", f.place.Text+"_places", subgroups*held))
 		vars = append(vars, f.place)
 	}
-	r.OpenIf(expr.Binary("==", expr.Of("gl_SubgroupInvocationID"), expr.Of("0u")))
+	lane, part := expr.Of("gl_SubgroupInvocationID"), expr.Of("gl_SubgroupID")
+	if r.Across {
+		r.OpenIf(expr.Binary("<", lane, expr.Uint(held)))
+		part = expr.Flat(part, held, r.column)
+	} else {
+		r.OpenIf(expr.Binary("==", lane, expr.Of("0u")))
+	}
 	for i, n := range names {
-		r.Assign(expr.At(n, expr.Of("gl_SubgroupID")), vars[i])
+		r.Assign(expr.At(n, part), vars[i])
 	}
 	r.Close()
 	r.Barrier()
-	first := expr.Of("0u")
-	if r.Rows > 1 {
-		if r.part == nil { // the index of the row's first subgroup result
-			r.part = r.Variable("uint", "part", expr.Binary("*", expr.Binary("/", r.Local, expr.Uint(r.Lanes)),
-				expr.Uint(parts)))
-		}
-		first = r.part
-	}
+	first := r.firstPart(parts)
 	for i, n := range names {
 		r.Assign(vars[i], expr.At(n, first))
 	}
-	at := expr.Plus(first, expr.Uint(1))
+	at := expr.Plus(first, expr.Uint(held))
 	// With two parts, the loop would have one iteration.
 	if parts > 2 {
-		at = expr.Plus(first, r.OpenFor(emit.Unroll, "n", expr.Uint(1), expr.Uint(parts), expr.Uint(1)))
+		n := r.OpenFor(emit.Unroll, "n", expr.Uint(1), expr.Uint(parts), expr.Uint(1))
+		if held > 1 {
+			n = expr.Times(n, held)
+		}
+		at = expr.Plus(first, n)
 		defer r.Close()
 	}
 	if f.place == nil {
@@ -273,6 +287,20 @@ func (r *Writer) exchangeSubgroups(f fold) {
 		return
 	}
 	r.takeIfBetter(f, expr.At(names[0], at), expr.At(names[1], at))
+}
+
+// firstPart returns the index of the first of a row's results of subgroups in shared memory. There are parts of them.
+func (r *Writer) firstPart(parts int) expr.Expr {
+	switch {
+	case r.Across:
+		return r.column
+	case r.Rows == 1:
+		return expr.Of("0u")
+	case r.part == nil:
+		r.part = r.Variable("uint", "part", expr.Binary("*", expr.Binary("/", r.Local, expr.Uint(r.Lanes)),
+			expr.Uint(parts)))
+	}
+	return r.part
 }
 
 // exchangeShared folds the results of a row's lanes in shared memory, as a tree.
@@ -289,6 +317,9 @@ func (r *Writer) exchangeShared(f fold) {
 	half := r.OpenShifts("", "half_row", expr.Uint(r.Lanes/2), ">", expr.Uint(0))
 	r.OpenIf(expr.Binary("<", r.Thread, half))
 	partner := expr.Binary("+", r.Local, half)
+	if r.Across {
+		partner = expr.Binary("+", r.Local, expr.Times(half, r.Rows))
+	}
 	if places == nil {
 		r.Assign(f.value, r.foldOf(f, f.value, expr.At(values, partner)))
 	} else {
@@ -300,7 +331,10 @@ func (r *Writer) exchangeShared(f fold) {
 	r.Barrier()
 	r.Close()
 	first := expr.Of("0u")
-	if r.Rows > 1 {
+	switch {
+	case r.Across:
+		first = r.column
+	case r.Rows > 1:
 		first = expr.Binary("-", r.Local, r.Thread)
 	}
 	r.Assign(f.value, expr.At(values, first))

@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -19,10 +20,14 @@ type Writer struct {
 	Group bool // several invocations share a row
 	Lanes int  // number of invocations that share a row
 	Rows  int  // rows per workgroup
+	// Across says that consecutive invocations have consecutive rows, instead of being lanes of the same row. It is for
+	// rows that are interleaved in memory: the workgroup then reads runs of Rows adjacent elements.
+	Across bool
 
 	Local  expr.Expr // the invocation's number in the workgroup
 	Thread expr.Expr // the invocation's number in its row
 	part   expr.Expr // index of its row's first subgroup result in shared memory, once declared
+	column expr.Expr // the number of its row in the workgroup, if Across
 	Valid  expr.Expr // the condition that its row exists, or nil
 	width  int       // number of neighbouring elements that are computed together
 	slots  int       // number of runs of a lane, if it keeps values of all of them; else 0
@@ -45,6 +50,7 @@ func New(e *emit.Emitter, lanes int, group bool) *Writer {
 func Emit(e *emit.Emitter) {
 	s := e.Sched.(kernel.Row)
 	r := New(e, max(s.LanesPerRow, 1), s.Variant == kernel.VarRowGroup)
+	r.Across = r.Group && schedule.LanesAcross(e.K, s)
 	r.stages, r.cached = e.K.RowPasses(), map[*kernel.Expr]expr.Expr{}
 	if s.Cache > 0 {
 		r.slots, r.first = s.Cache/r.width, e.K.Kept()
@@ -91,8 +97,12 @@ func (r *Writer) sharedRows(s emit.Space) {
 		first = expr.Of("gl_WorkGroupID.x")
 	}
 	id := first
-	// Consecutive invocations have the same row.
-	if r.Rows > 1 {
+	switch {
+	case r.Across:
+		r.Thread = r.Variable("uint", "thread", expr.Binary("/", r.Local, expr.Uint(r.Rows)))
+		r.column = r.Variable("uint", "column", expr.Binary("%", r.Local, expr.Uint(r.Rows)))
+		id = expr.Binary("+", first, r.column)
+	case r.Rows > 1: // consecutive invocations have the same row
 		if r.Lanes > 1 {
 			r.Thread = r.Variable("uint", "thread", expr.Binary("%", r.Local, expr.Uint(r.Lanes)))
 			id = expr.Binary("+", first, expr.Binary("/", r.Local, expr.Uint(r.Lanes)))
