@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"sync/atomic"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -40,7 +41,7 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 			return err
 		}
 		// The zeros before a tensor are part of a chunk, so they count in its checksum.
-		w.summed(make([]byte, alignUp(w.pos-start, tensorAlign)-(w.pos-start)))
+		w.summed(make([]byte, ceil.Multiple(w.pos-start, tensorAlign)-(w.pos-start)))
 		t := tensor{Name: r.name, DType: d.DType, Dims: d.Dims, Offset: w.pos - start, Bytes: int64(len(d.Bytes))}
 		// A scalar has dims [] in JSON; nil would give null.
 		if t.Dims == nil {
@@ -130,7 +131,7 @@ func newStore(idx index, data []byte, pos int64) (*store, error) {
 	// The end of the tensor before. Each must follow directly, so that no byte belongs to none.
 	end := int64(0)
 	for i, t := range idx.Tensors {
-		if err := s.checkTensor(t, alignUp(end, tensorAlign)); err != nil {
+		if err := s.checkTensor(t, ceil.Multiple(end, tensorAlign)); err != nil {
 			return nil, fmt.Errorf("weight %q: %w", t.Name, err)
 		}
 		s.byName[t.Name] = i

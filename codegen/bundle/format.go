@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 
 	"github.com/vkc-go/vkc/internal/bailout"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
@@ -206,7 +207,7 @@ func decodeHead(b []byte) (sections []Section, err error) {
 			require(follows(s, sections[i-1]), at,
 				"section %s stands after section %s: sections must be in order, each once", s, sections[i-1])
 		}
-		want := alignUp(end, s.Kind.align())
+		want := ceil.Multiple(end, s.Kind.align())
 		require(s.Offset == want, at, "section %s begins at byte %d, want %d, after the one before", s, s.Offset, want)
 		checkExtent(b, s, end, at)
 		sections[i], end = s, s.end()
@@ -272,5 +273,3 @@ func checkExtent(b []byte, s Section, end, at int64) {
 func follows(b, a Section) bool {
 	return b.Kind.order() > a.Kind.order() || b.Kind == a.Kind && b.Index > a.Index
 }
-
-func alignUp(n, align int64) int64 { return (n + align - 1) / align * align }

@@ -13,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -258,7 +259,7 @@ func (w *writer) section(kind Kind, index int, content []byte) {
 
 // begin starts a section. Everything written until end is its content.
 func (w *writer) begin(kind Kind, index int) {
-	w.zeros(alignUp(w.pos, kind.align()) - w.pos)
+	w.zeros(ceil.Multiple(w.pos, kind.align()) - w.pos)
 	w.sections = append(w.sections, Section{Kind: kind, Index: index, Offset: w.pos})
 }
 

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -49,7 +50,7 @@ func PlanesOf(t ir.DType) []Plane {
 func PlaneBase(t ir.DType, i int, blocks int64) int64 {
 	base := int64(0)
 	for _, p := range PlanesOf(t)[:i] {
-		base += (blocks*int64(p.Bytes) + planeAlign - 1) / planeAlign * planeAlign
+		base += ceil.Multiple(blocks*int64(p.Bytes), planeAlign)
 	}
 	return base
 }
@@ -66,7 +67,7 @@ func (l Layout) Bytes(t ir.DType, elems int64) (int64, error) {
 	case l != LayoutBlocks:
 		return 0, fmt.Errorf("%s has no layout %q", t, l)
 	}
-	return max((n+planeAlign-1)/planeAlign*planeAlign, planeAlign), nil
+	return max(ceil.Multiple(n, planeAlign), planeAlign), nil
 }
 
 // PackPlane fills dst with the bytes of plane p of the blocks in src, from byte first of the plane on. src holds whole

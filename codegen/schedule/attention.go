@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -344,7 +345,7 @@ func flashTileShared(k *kernel.Kernel, s kernel.FlashTile) int {
 // FlashDepth is the number of elements of each query that a flash_tile workgroup keeps in shared memory if its tiles
 // are stored step by step: the contraction axis rounded up to whole steps.
 func FlashDepth(k *kernel.Kernel, s kernel.FlashTile) int {
-	return roundUp(flashShapeOf(k).Dot, s.TileK)
+	return ceil.Multiple(flashShapeOf(k).Dot, s.TileK)
 }
 
 // FlashStage is the number of vectors of four in a step of keys or of values, whichever is larger.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -90,7 +91,7 @@ func storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kerne
 	}
 	if padded && !DivisibleBy(k.Fold, storedDepth(dtype)) {
 		for i := range list {
-			list[i].Depth = roundUp(int(k.Fold.Add), storedDepth(dtype))
+			list[i].Depth = ceil.Multiple(int(k.Fold.Add), storedDepth(dtype))
 		}
 	}
 	return list
@@ -103,7 +104,7 @@ func storedOperand(k *kernel.Kernel, v *kernel.Expr, other int, inTerms bool) ke
 	divides := DivisibleBy(d, storedRows)
 	o := kernel.StoredOperand{Operand: v, Across: inTerms && divides && !FoldContiguous(k, v, other)}
 	if d.IsStatic() && !divides {
-		o.Rows = roundUp(int(d.Add), storedRows)
+		o.Rows = ceil.Multiple(int(d.Add), storedRows)
 	}
 	return o
 }

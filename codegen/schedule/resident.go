@@ -6,6 +6,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -165,7 +166,7 @@ func (h heuristics) residentGroups(v residentVec, lanes int) int {
 func residentLanes(depth int64, run, subgroup, most int) int {
 	runs := ceilDiv(depth, int64(run))
 	steps := ceilDiv(runs, int64(most))
-	return roundUp(int(ceilDiv(runs, steps)), subgroup)
+	return ceil.Multiple(int(ceilDiv(runs, steps)), subgroup)
 }
 
 // rowsResident reports whether the invocations of a matvec over blocks can keep their parts of the rows in registers
@@ -191,7 +192,7 @@ func ResidentTile(k *kernel.Kernel, s kernel.MatVec) int {
 		return 0
 	}
 	tile := most / s.Workgroup * s.Workgroup
-	if whole := roundUp(int(k.Fold.Add)/4, s.Workgroup); whole <= tile {
+	if whole := ceil.Multiple(int(k.Fold.Add)/4, s.Workgroup); whole <= tile {
 		return whole
 	}
 	if tile*4%blocksOf(k).BlockElems() != 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -158,7 +159,7 @@ func (h heuristics) keptByGroup(k *kernel.Kernel, serial, group Candidate) bool 
 func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 	vec, cache := rowVec(k, 4), 0
 	if n := k.Fold.Max(); readsTwice(k) && k.Fold.IsStatic() && n <= int64(h.rowCache) {
-		cache = roundUp(int(n), vec)
+		cache = ceil.Multiple(int(n), vec)
 	}
 	wg := min(h.rowWorkgroup, 64)
 	// Small workgroups are faster in the row kernel that joins the parts of a split attention (M-decode).
@@ -217,7 +218,7 @@ func (h heuristics) keptRows(w kernel.Work) (groups int64, ok bool) {
 func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Candidate {
 	s := kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowGroup, Workgroup: wg, Vec: vec, Subgroup: subgroup},
 		LanesPerRow: lanes}
-	each := roundUp(int(min(ceilDiv(k.Fold.Max(), int64(lanes)), 1<<20)), vec)
+	each := ceil.Multiple(int(min(ceilDiv(k.Fold.Max(), int64(lanes)), 1<<20)), vec)
 	if readsTwice(k) && k.Fold.IsStatic() && each <= h.rowCache {
 		s.Cache = each
 	}
@@ -353,6 +354,3 @@ func matVecSchedule(sh matShape, lanes, tileN, threadN, wg, subgroup int) kernel
 	return kernel.MatVec{Launch: kernel.Launch{Variant: kernel.VarMatVec, Workgroup: wg, Vec: 4, Subgroup: subgroup},
 		Tile: kernel.Tile{TileM: m, TileN: tileN}, LanesPerRow: lanes, ThreadM: m, ThreadN: threadN}
 }
-
-// roundUp returns n, rounded up to a multiple of `to`.
-func roundUp(n, to int) int { return (n + to - 1) / to * to }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 const (
@@ -45,10 +47,8 @@ func (c *compilation) processes(n int) int {
 	if !c.tools.GLSLC.Found() {
 		return n
 	}
-	return max(min(ceilDiv(n, minBatch), c.opt.Jobs), ceilDiv(n, maxBatch))
+	return max(min(ceil.Div(n, minBatch), c.opt.Jobs), ceil.Div(n, maxBatch))
 }
-
-func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // distribute divides the units into n batches of about the same number and length of sources. It takes the longest
 // sources first, and puts them into the batches in turn.

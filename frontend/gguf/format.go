@@ -90,9 +90,6 @@ type KV struct {
 	Value any
 }
 
-// alignUp returns n rounded up to a multiple of alignment, a power of two.
-func alignUp(n, alignment int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
-
 // checkAlignment checks that a is a power of two of at most 1 MiB.
 func checkAlignment(a uint32) error {
 	if a == 0 || a&(a-1) != 0 || a > 1<<20 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -36,7 +37,7 @@ func (r rawFile) tensor(name string, ggmlType uint32, offset uint64, dims ...uin
 
 // data pads to the default alignment and appends n bytes of tensor data.
 func (r rawFile) data(n int) rawFile {
-	return r.bytes(make([]byte, int(alignUp(int64(len(r.b)), defaultAlignment))-len(r.b)+n)...)
+	return r.bytes(make([]byte, int(ceil.Multiple(int64(len(r.b)), defaultAlignment))-len(r.b)+n)...)
 }
 
 const huge = math.MaxUint64

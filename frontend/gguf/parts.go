@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/internal/filefmt"
 )
 
@@ -212,8 +213,8 @@ func (w *Writer) split(maxBytes int64) ([]*Writer, error) {
 	parts, part := []*Writer{first}, first
 	head, data := int64(len(first.header(alignment))), int64(0) // bytes of part
 	for _, t := range w.tensors {
-		record, bytes := int64(len(t.appendRecord(nil, 0))), alignUp(t.bytes, alignment)
-		if len(part.tensors) > 0 && alignUp(head+record, alignment)+data+bytes > maxBytes {
+		record, bytes := int64(len(t.appendRecord(nil, 0))), ceil.Multiple(t.bytes, alignment)
+		if len(part.tensors) > 0 && ceil.Multiple(head+record, alignment)+data+bytes > maxBytes {
 			if len(parts) == filefmt.MaxParts {
 				return nil, fmt.Errorf("parts of %d bytes would be more than %d: want larger parts", maxBytes,
 					filefmt.MaxParts)

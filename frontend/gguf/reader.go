@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
@@ -333,7 +334,7 @@ type recordedOffset struct {
 // placeTensors sets the tensors' file offsets. It checks that each recorded offset is aligned, and that the tensor's
 // bytes are inside the file.
 func (f *File) placeTensors(c *cursor, offsets []recordedOffset) {
-	start := alignUp(int64(c.pos), f.alignment)
+	start := ceil.Multiple(int64(c.pos), f.alignment)
 	for i, off := range offsets {
 		t := &f.tensors[i]
 		room := int64(len(c.data)) - start

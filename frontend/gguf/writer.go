@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
@@ -206,7 +207,7 @@ func (w *Writer) header(alignment int64) []byte {
 	offset := int64(0)
 	for _, t := range w.tensors {
 		b = t.appendRecord(b, offset)
-		offset = alignUp(offset+t.bytes, alignment)
+		offset = ceil.Multiple(offset+t.bytes, alignment)
 	}
 	return b
 }
@@ -248,6 +249,6 @@ func (p *paddedWriter) Write(b []byte) (int, error) {
 }
 
 func (p *paddedWriter) pad() error {
-	_, err := p.Write(make([]byte, alignUp(p.n, p.alignment)-p.n))
+	_, err := p.Write(make([]byte, ceil.Multiple(p.n, p.alignment)-p.n))
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // placeTemps assigns each temporary a range of bytes in the arena. It takes the largest temporary first, and puts each
@@ -13,7 +14,7 @@ func (pl *planner) placeTemps() {
 	for i, b := range pl.p.Buffers {
 		if b.Kind == kernel.BufTemp {
 			temps = append(temps, i)
-			pl.p.TempBytes += align(b.Bytes, kernel.ArenaAlign)
+			pl.p.TempBytes += ceil.Multiple(b.Bytes, kernel.ArenaAlign)
 		}
 	}
 	slices.SortStableFunc(temps, func(a, b int) int { return int(pl.p.Buffers[b].Bytes - pl.p.Buffers[a].Bytes) })
@@ -23,7 +24,7 @@ func (pl *planner) placeTemps() {
 	}
 	taken := newArenaUse(times)
 	for _, t := range temps {
-		size := align(pl.p.Buffers[t].Bytes, kernel.ArenaAlign)
+		size := ceil.Multiple(pl.p.Buffers[t].Bytes, kernel.ArenaAlign)
 		at := taken.lowest(pl.lifetime[t], size)
 		taken.take(pl.lifetime[t], at, at+size)
 		pl.p.Buffers[t].Offset = at

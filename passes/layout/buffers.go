@@ -6,6 +6,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 	"github.com/vkc-go/vkc/passes/plan"
@@ -17,12 +18,9 @@ func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments 
 	n, err := t.MaxBytes()
 	bailout.Check(err)
 	pl.p.Buffers = append(pl.p.Buffers, kernel.Buffer{Kind: kind, Name: name, DType: t.DType, Shape: t.Shape,
-		Bytes: max(align(n, 16), 16), Segments: segments})
+		Bytes: max(ceil.Multiple(n, 16), 16), Segments: segments})
 	return len(pl.p.Buffers) - 1
 }
-
-// align rounds n up to a multiple of to.
-func align(n, to int64) int64 { return (n + to - 1) / to * to }
 
 // interfaceBuffers makes the buffers and ports of the graph's inputs, outputs and states.
 func (sc *scope) interfaceBuffers() {

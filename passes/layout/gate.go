@@ -2,6 +2,7 @@ package layout
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -41,7 +42,7 @@ func (pl *planner) finishGates() {
 	words := int64(wordsPerStep * len(gated))
 	for i := range 2 { // the counts, and the counts that gates write
 		b := &pl.p.Buffers[pl.grids+i]
-		b.Shape, b.Bytes = ir.ShapeOf(int(words)), max(align(4*words, 16), 16)
+		b.Shape, b.Bytes = ir.ShapeOf(int(words)), max(ceil.Multiple(4*words, 16), 16)
 	}
 	for i, k := range pl.gates {
 		r := pl.p.Regions[pl.gated[i]]

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/plan"
 )
@@ -56,7 +57,7 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 		}
 		// own counts a line's elements and the padding before them. reached counts the positions that windows of the
 		// line read: beyond its end they read the padding of the next line.
-		own, reached := ceilDiv(d.Add+low, stride), (d.Add+low+high-1)/stride+ceilDiv(stride-low, stride)
+		own, reached := ceil.Div(d.Add+low, stride), (d.Add+low+high-1)/stride+ceil.Div(stride-low, stride)
 		w.pitch = append(w.pitch, ir.Dim{Add: max(own, reached, n.Shape()[2+i].Add)})
 		// A window shorter than the stride reaches only some of its positions.
 		w.phases = append(w.phases, min(stride, w.Reach(i)))
@@ -70,14 +71,6 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 func (w *StoredConv) Kernels() (stores []*kernel.Kernel, matmul *kernel.Kernel, err error) {
 	defer bailout.Caught(&err)
 	return []*kernel.Kernel{w.storeArgument(), w.storeWeights()}, w.matmul(), nil
-}
-
-// ceilDiv returns n/by rounded up, for positive by.
-func ceilDiv(n, by int64) int64 {
-	if n > 0 {
-		return (n + by - 1) / by
-	}
-	return n / by // Go rounds toward 0, so up
 }
 
 // channels returns the number of channels of the argument.
@@ -109,7 +102,7 @@ func (w *StoredConv) lines() ir.Dim {
 	for i := range w.Kernel {
 		reached += (w.Reach(i) - 1) / w.Stride[i] * w.distance(i)
 	}
-	return ir.Dim{Add: ceilDiv(reached, w.distance(0))}
+	return ir.Dim{Add: ceil.Div(reached, w.distance(0))}
 }
 
 // phaseShape returns the number of parts along each spatial axis; see StoredConv.phases.

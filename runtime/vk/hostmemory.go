@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // HostBuffer is host memory that several devices have imported (VK_EXT_external_memory_host), so that kernels on all of
@@ -28,7 +30,7 @@ const hostPage = 64 << 10
 // NewHostBuffer allocates a zeroed array of 32-bit words. The devices need Features.ExternalMemoryHost and
 // Features.BufferDeviceAddress.
 func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
-	align, size := uint64(hostPage), (4*uint64(max(words, 1))+hostPage-1)/hostPage*hostPage
+	align, size := uint64(hostPage), ceil.Multiple(4*uint64(max(words, 1)), hostPage)
 	for _, d := range devices {
 		if err := d.checkImport(); err != nil {
 			return nil, err

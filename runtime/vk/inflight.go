@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/internal/bailout"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 )
@@ -151,7 +152,7 @@ func largeInputBytes(in map[string]*ir.Data) int64 {
 	size := int64(0)
 	for _, d := range in {
 		if n := int64(len(d.Bytes)); n > smallHostInput {
-			size += aligned(n)
+			size += ceil.Multiple(n, 16)
 		}
 	}
 	return size
@@ -168,7 +169,7 @@ func (e *Executable) capacities(in map[string]*ir.Data) []int64 {
 	for i, port := range e.program.Inputs {
 		if d := in[port.Name]; d != nil && int64(len(d.Bytes)) > smallHostInput {
 			exact[i], whole[i] = int64(len(d.Bytes)), e.input(i).Bytes
-			all += aligned(whole[i])
+			all += ceil.Multiple(whole[i], 16)
 		}
 	}
 	if all <= e.device.maxHostInputs()/2 {
@@ -354,9 +355,6 @@ func (r *runResources) writeInputs(ctx context.Context, e *Executable, j *job) [
 	r.before.next = list
 	return list
 }
-
-// aligned rounds a size up to a multiple of 16.
-func aligned(size int64) int64 { return (size + 15) &^ 15 }
 
 // alignBinding rounds a size up to a multiple of the device's alignment for buffer bindings.
 func (d *Device) alignBinding(size int64) int64 {

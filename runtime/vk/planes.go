@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -51,7 +52,7 @@ func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 // kernel.PackPlane does, but on all cores. src may be part of a mapped file, so it returns the error of reading the
 // file.
 func packPlane(dst []byte, t ir.DType, p kernel.Plane, src []byte, first int64) error {
-	each := max(planePiece, (len(dst)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	each := max(planePiece, ceil.Div(len(dst), runtime.GOMAXPROCS(0)))
 	var pieces errgroup.Group
 	for at := 0; at < len(dst); at += each {
 		pieces.Go(func() error {

@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -152,8 +153,8 @@ func (f *attention) keyLoop(first, end expr.Expr, step int) expr.Expr {
 func (f *attention) splitLength(splits int64) expr.Expr {
 	tile, keys := int64(max(f.tile.Step, 1)), schedule.SplitKeys(f.K, f.tile)
 	if keys.IsStatic() {
-		each := (keys.Add + splits - 1) / splits
-		return expr.Uint((each + tile - 1) / tile * tile)
+		each := ceil.Div(keys.Add, splits)
+		return expr.Uint(ceil.Multiple(each, tile))
 	}
 	tiles := expr.Binary("/", f.Dim(keys.Plus(splits*tile-1)), expr.Uint(splits*tile))
 	return f.Variable("uint", "each", expr.Binary("*", tiles, expr.Uint(tile)))

@@ -10,6 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -169,7 +170,7 @@ func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr
 	var along, across expr.Expr
 	begun := c.extent(st.lineAxis) // end of the octets that begin inside the operand
 	if begun.IsStatic() {
-		begun.Add = (begun.Add + int64(c.unit) - 1) / int64(c.unit) * int64(c.unit)
+		begun.Add = ceil.Multiple(begun.Add, int64(c.unit))
 	}
 	if !emit.WholeStep(begun, from[st.lineAxis], st.perLine) {
 		along = expr.Binary("<", inner, c.Dim(c.extent(st.lineAxis)))

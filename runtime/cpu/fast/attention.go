@@ -3,6 +3,7 @@ package fast
 import (
 	"math"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -91,7 +92,7 @@ const taskRows = 8
 // rows calls f for all queries (rows), several in a task. work is the work for one query and one key, in multiply-adds.
 // It gives f a slice scores with room for the scores of all keys and one more.
 func (a *attended) rows(c *interp.Call, rows, work int, f func(row int, scores []float32)) error {
-	return c.Parallel((rows+taskRows-1)/taskRows, taskRows*a.s*work/8, func(worker, task int) {
+	return c.Parallel(ceil.Div(rows, taskRows), taskRows*a.s*work/8, func(worker, task int) {
 		all := c.Room(worker, a.s+1)
 		for row := task * taskRows; row < min((task+1)*taskRows, rows); row++ {
 			f(row, all)

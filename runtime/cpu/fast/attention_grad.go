@@ -3,6 +3,7 @@ package fast
 import (
 	"math"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -43,7 +44,7 @@ func attentionGrad(c *interp.Call) error {
 		return nil
 	}
 	const block = 16 // rows of a task
-	heads, blocks := len(g.lse)/a.t, (rows+block-1)/block
+	heads, blocks := len(g.lse)/a.t, ceil.Div(rows, block)
 	return c.Parallel(heads*blocks, block*others*(a.d+2*g.e+24*elementWork)/8, func(worker, task int) {
 		head, first := task/blocks, task%blocks*block
 		n := min(block, rows-first)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -76,7 +77,7 @@ func takesBytes(n *ir.Node, t ir.DType, k int) bool {
 func interleavedRows(b *interp.Stored, rows, k int) []float32 {
 	form, blocks := vector.panels[b.DType], k/b.DType.BlockElems()
 	rowBytes := blocks * b.DType.BlockBytes()
-	panels := (rows + panelCols - 1) / panelCols
+	panels := ceil.Div(rows, panelCols)
 	words := make([]float32, panels*panelCols*rowBytes/4)
 	out := as[byte](words)
 	for first := 0; first < rows; first += panelCols {
@@ -170,7 +171,7 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	blocks := k / elems
 	_, _ = a.bytes[:(row+rows)*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
 	if interleaved {
-		src := b.Bytes[first/elems*size:][:(cols+panelCols-1)/panelCols*panelCols*blocks*size]
+		src := b.Bytes[first/elems*size:][:ceil.Multiple(cols, panelCols)*blocks*size]
 		vector.panels[b.DType].multiply(out, stride, a, row, src, blocks*size, blocks, rows, cols, k, room)
 		return
 	}

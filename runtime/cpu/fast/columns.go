@@ -1,6 +1,9 @@
 package fast
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"github.com/vkc-go/vkc/internal/ceil"
+	"github.com/vkc-go/vkc/ir"
+)
 
 // columnFold is the assembly of an op that folds rows, for rows that are columns: neighbouring elements belong to
 // different rows. The vectors have an element of each of some columns. The functions take blocks of columns that stay
@@ -34,10 +37,10 @@ func (r *foldRows[T]) computeColumns(f *columnFold) error {
 		return r.longColumns(f)
 	}
 	cols := min(r.inner, wholeVectors(max(leastColumns, chunk/r.n))) // of a unit
-	units := (r.inner + cols - 1) / cols                             // of each index of the outer axes
+	units := ceil.Div(r.inner, cols)                                 // of each index of the outer axes
 	all := r.rows / r.inner * units
 	some := max(1, chunk/(r.n*cols)) // units of a task
-	return r.call.Parallel((all+some-1)/some, r.work(some*cols*r.n), func(worker, task int) {
+	return r.call.Parallel(ceil.Div(all, some), r.work(some*cols*r.n), func(worker, task int) {
 		checks := make([]float64, wholeVectors(cols))
 		for i := task * some; i < min((task+1)*some, all); i++ {
 			at := i % units * cols
@@ -48,7 +51,7 @@ func (r *foldRows[T]) computeColumns(f *columnFold) error {
 }
 
 // wholeVectors returns n, rounded up to a multiple of the lanes.
-func wholeVectors(n int) int { return (n + vector.lanes - 1) / vector.lanes * vector.lanes }
+func wholeVectors(n int) int { return ceil.Multiple(n, vector.lanes) }
 
 // columnBlock is a block of neighbouring columns in a worker's memory: vectors with an element of each of as many
 // columns as there are lanes, for all elements of the columns, then the same for the next columns, and so on.
@@ -139,7 +142,7 @@ func (r *foldRows[T]) longColumns(f *columnFold) error {
 		most = max(most, wholeVectors(g.count))
 	}
 	each := max(chunk/most, leastColumns) // elements of a part
-	parts := (r.n + each - 1) / each
+	parts := ceil.Div(r.n, each)
 	all := make([][]float64, len(groups)*parts) // by group and part: the results of the part
 	err := r.call.Parallel(len(all), r.work(each*most), func(worker, task int) {
 		results, lo := make([]float64, partResults*most), task%parts*each

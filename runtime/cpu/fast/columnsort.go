@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -146,7 +147,7 @@ func (s *columnSort[T]) compute() error {
 	if s.along() {
 		within = s.inner
 	}
-	groups := (within + lanes - 1) / lanes
+	groups := ceil.Div(within, lanes)
 	return s.call.ParallelRange(s.rows/within*groups, elementWork*s.n*lanes, func(lo, hi int) {
 		r, ok := s.rooms.Get().(*columnRoom[T])
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -176,7 +177,7 @@ func (f *convolution) packedSize(groups, out, terms int) int {
 }
 
 // blocksOf returns the number of blocks of the given number of channels.
-func blocksOf(channels int) int { return (channels + channelBlock - 1) / channelBlock }
+func blocksOf(channels int) int { return ceil.Div(channels, channelBlock) }
 
 // paddedTerms returns the number of terms of packed weights for the given number of terms.
 func paddedTerms(terms int) int { return (terms + 7) / 8 * 8 }
@@ -220,7 +221,7 @@ func newConvAxis(a convAxis) convAxis {
 func newTransposedAxis(a convAxis, remainder int, kernel []int) convAxis {
 	t := convAxis{in: a.in, kernel: len(kernel), stride: 1, dilation: 1, step: a.stride, images: []int{0}}
 	t.first = ((remainder-a.low)%a.stride + a.stride) % a.stride
-	t.out = max(0, (a.out-t.first+a.stride-1)/a.stride)
+	t.out = max(0, ceil.Div(a.out-t.first, a.stride))
 	minimum := 0
 	for i, k := range kernel {
 		shift := (t.first + a.low - k*a.dilation) / a.stride // exact
@@ -248,9 +249,9 @@ func (a *convAxis) at(out, k int) int {
 func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 	start := first*a.stride + a.images[image] - a.low // the input's coordinate
 	if start < 0 {
-		lo = (-start + a.stride - 1) / a.stride
+		lo = ceil.Div(-start, a.stride)
 	}
-	hi = min(n, (a.in-start+a.stride-1)/a.stride)
+	hi = min(n, ceil.Div(a.in-start, a.stride))
 	if start >= a.in || lo >= hi {
 		return 0, 0, 0
 	}
@@ -388,12 +389,9 @@ func (s *convShape) tile() {
 // evenParts returns the size of the parts if n is divided into as few parts as possible, of about equal size and at
 // most `most` each.
 func evenParts(n, most int) int {
-	parts := (n + most - 1) / most
-	return (n + parts - 1) / parts
+	parts := ceil.Div(n, most)
+	return ceil.Div(n, parts)
 }
-
-// upToMultiple returns n rounded up to a multiple of m.
-func upToMultiple(n, m int) int { return (n + m - 1) / m * m }
 
 // divide makes parts smaller until there are enough tasks for all workers, or larger if they are tiny.
 func (s *convShape) divide() {
@@ -407,10 +405,10 @@ func (s *convShape) divide() {
 		if tasks >= want { // without a split, some workers may have one more than the others
 			least = s.price()
 		}
-		missing := (max(want, upToMultiple(tasks, s.workers)) + tasks - 1) / tasks
+		missing := ceil.Div(max(want, ceil.Multiple(tasks, s.workers)), tasks)
 		for along := missing; along > 0; along-- {
 			of := *s
-			of.split(along, (missing+along-1)/along)
+			of.split(along, ceil.Div(missing, along))
 			if price := of.price(); price < least {
 				best, least = of, price
 			}
@@ -431,13 +429,13 @@ func (s *convShape) split(along, channels int) {
 	switch {
 	case along == 1 || s.single:
 	case high.out == 1:
-		s.cols = evenParts(wide.out, max((s.cols+along-1)/along, positions))
+		s.cols = evenParts(wide.out, max(ceil.Div(s.cols, along), positions))
 	default:
-		minimum := (positions + s.cols - 1) / s.cols
-		s.rows = evenParts(high.out, min(s.rows, max((s.rows+along-1)/along, minimum)))
+		minimum := ceil.Div(positions, s.cols)
+		s.rows = evenParts(high.out, min(s.rows, max(ceil.Div(s.rows, along), minimum)))
 	}
 	if all := blocksOf(s.outPer); channels > 1 && all > 1 && s.input == nil {
-		s.channels = channelBlock * evenParts(all, max((all+channels-1)/channels, blocks))
+		s.channels = channelBlock * evenParts(all, max(ceil.Div(all, channels), blocks))
 	}
 }
 
@@ -450,14 +448,14 @@ func (s *convShape) price() float64 {
 	vectors := max(vectorsOf(s.rows*(s.cols+s.axes[2].reach)), 2)
 	products := vectors * s.terms * blocksOf(s.channels) * channelBlock
 	each := float64(read)/copied + float64(products)/multiplied
-	return float64((tasks+s.workers-1)/s.workers) * each
+	return float64(ceil.Div(tasks, s.workers)) * each
 }
 
 // parts returns the number of parts of the result for an image and a group.
 func (s *convShape) parts() int {
 	high, wide := &s.axes[1], &s.axes[2]
-	return s.axes[0].out * ((high.out + s.rows - 1) / s.rows) * ((wide.out + s.cols - 1) / s.cols) *
-		((s.outPer + s.channels - 1) / s.channels)
+	return s.axes[0].out * ceil.Div(high.out, s.rows) * ceil.Div(wide.out, s.cols) *
+		ceil.Div(s.outPer, s.channels)
 }
 
 // setOffsets sets the offsets of the terms of a sum, in bytes, in the copy of a part, or in the input if that is not
@@ -592,7 +590,7 @@ func (f *convolution) shapes(x, out []int, workers int) []*convShape {
 // parallel computes all parts of the result, in parallel tasks.
 func (r *convRun) parallel() error {
 	parts, units := r.parts(), r.batch*r.groups
-	tasks := (units + r.units - 1) / r.units * parts
+	tasks := ceil.Div(units, r.units) * parts
 	work := r.units * r.rows * r.cols * r.terms * r.channels / lanes
 	return r.call.Parallel(tasks, work, func(worker, task int) {
 		first := task / parts * r.units
@@ -624,13 +622,13 @@ type convRun struct {
 // innermost to the outermost, the blocks of channels, of columns, of rows and the depth.
 func (r *convRun) part(worker, unit, part int) {
 	high, wide := &r.axes[1], &r.axes[2]
-	blocks := (r.outPer + r.channels - 1) / r.channels
+	blocks := ceil.Div(r.outPer, r.channels)
 	channel := part % blocks * r.channels
 	part /= blocks
-	across := (wide.out + r.cols - 1) / r.cols
+	across := ceil.Div(wide.out, r.cols)
 	col := part % across * r.cols
 	part /= across
-	down := (high.out + r.rows - 1) / r.rows
+	down := ceil.Div(high.out, r.rows)
 	row := part % down * r.rows
 	depth := part / down
 	p := convPart{convRun: r, worker: worker, unit: unit, depth: depth, row: row, col: col, channel: channel,
@@ -677,7 +675,7 @@ func (p *convPart) tiles(worker int) {
 	inPlace := !p.strided && wide && positions >= lanes && (p.channels%channelBlock == 0 || single)
 	stride, scratch := p.outSize, 0
 	if !inPlace {
-		stride = (positions + lanes - 1) / lanes * lanes
+		stride = ceil.Multiple(positions, lanes)
 		scratch = blocksOf(p.channels) * channelBlock * stride
 	}
 	room := p.call.Room(worker, p.copySize+max(scratch, p.inputRoom()))
@@ -747,7 +745,7 @@ func convTiles(out []float32, stride int, in []float32, offsets []int32, weights
 const tileVectors, tileTerms = 3, 128
 
 // vectorsOf returns the number of vectors of the given number of positions.
-func vectorsOf(positions int) int { return (positions + lanes - 1) / lanes }
+func vectorsOf(positions int) int { return ceil.Div(positions, lanes) }
 
 // storeStrided copies sums to the part's elements of the result. In sums the channels are stride elements apart. In the
 // result, neighbouring elements of the part are some steps apart.

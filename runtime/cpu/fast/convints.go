@@ -3,6 +3,7 @@ package fast
 import (
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -198,7 +199,7 @@ func (p *intConv) packBytes(dst, x []byte, at, channels, apart int, first [3]int
 	rows := p.area / wide
 	most := min(rows, max(1, packElems/wide)) // rows at a time
 	each := most*wide + (p.elems-1)*apart     // of a channel in memory
-	memory := as[byte](room((channels*each + groupBytes - 1) / groupBytes))
+	memory := as[byte](room(ceil.Div(channels*each, groupBytes)))
 	lo := min(p.low[last], wide)
 	n := min(p.in[last], wide-lo)
 	step := p.in[last] // from a row to the next one of its plane
@@ -279,9 +280,9 @@ func (p *intConv) rowsFrom(row, n int, first [3]int) (begin, end, count int) {
 	at := y*stride + first[axis]
 	count = min(n, p.extent[axis]-y)
 	if at < 0 {
-		begin = min(count, (-at+stride-1)/stride)
+		begin = min(count, ceil.Div(-at, stride))
 	}
-	return begin, min(count, max(0, (p.in[axis]-at+stride-1)/stride)), count
+	return begin, min(count, max(0, ceil.Div(p.in[axis]-at, stride))), count
 }
 
 // packConvInts returns the function that packs the weights of a convolution of integers: the rows, and then their sums.
@@ -433,10 +434,10 @@ type intTasks struct {
 type intTask struct{ image, panel, channel, panels, channels int }
 
 // across returns the number of tasks along the panels.
-func (t *intTasks) across() int { return (t.allPanels + t.panels - 1) / t.panels }
+func (t *intTasks) across() int { return ceil.Div(t.allPanels, t.panels) }
 
 // down returns the number of tasks along the channels.
-func (t *intTasks) down() int { return (t.allChannels + t.channels - 1) / t.channels }
+func (t *intTasks) down() int { return ceil.Div(t.allChannels, t.channels) }
 
 // count returns the number of tasks.
 func (t *intTasks) count() int { return t.images * t.across() * t.down() }
@@ -457,11 +458,11 @@ func (p *intConv) divide(c *interp.Call) *intTasks {
 		t.end += (p.out[axis] - 1) * step
 		step *= p.extent[axis]
 	}
-	t.allPanels = (t.end + p.cols - 1) / p.cols
+	t.allPanels = ceil.Div(t.end, p.cols)
 	t.panels = min(t.allPanels, intPositions/p.cols)
 	want := tasksPerWorker * c.Workers()
 	for t.channels > p.fewest() && (t.count() < want || t.channels*t.panels*p.cols > intSums) {
-		t.channels = max(p.fewest(), upToMultiple(t.channels/2, 8))
+		t.channels = max(p.fewest(), ceil.Multiple(t.channels/2, 8))
 	}
 	for t.panels > 1 && t.count() < want {
 		t.panels = (t.panels + 1) / 2

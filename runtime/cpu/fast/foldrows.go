@@ -3,6 +3,7 @@ package fast
 import (
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -154,7 +155,7 @@ func (r *foldRows[T]) parts(groups []group) (each, parts int) {
 		return r.n, 1
 	}
 	each = max(1, chunk/groups[0].count)
-	return each, (r.n + each - 1) / each
+	return each, ceil.Div(r.n, each)
 }
 
 // at returns the index of element k of a row, in the order in which the argument readers read elements.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"unsafe"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -50,7 +51,7 @@ const intColumns = 2
 const groupBytes = 4
 
 // groups returns the number of groups for n elements.
-func (f *intForm) groups(n int) int { return (n + f.elems - 1) / f.elems }
+func (f *intForm) groups(n int) int { return ceil.Div(n, f.elems) }
 
 // packA packs n elements of a row of a, which lie step apart in src, into dst, and returns their sum. It fills the last
 // group with zeros.
@@ -228,7 +229,7 @@ func newIntMatmul(n *ir.Node, a, b []int) intMatmul {
 // panels returns the number of panels of a packed matrix b, and the size of each in bytes. A panel has the groups of
 // cols columns.
 func (p *intMatmul) panels() (count, bytes int) {
-	return (p.n + p.cols - 1) / p.cols, p.groups(p.k) * p.cols * groupBytes
+	return ceil.Div(p.n, p.cols), p.groups(p.k) * p.cols * groupBytes
 }
 
 // rowBytes returns the size of a packed row of a.
@@ -351,10 +352,10 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 func (p *intMatmul) tiles(c *interp.Call, matrices int, f func(worker, matrix, row, rows, first, panels int)) error {
 	count, _ := p.panels()
 	panels, high := min(count, tilePanels), min(p.m, tileRows)
-	for panels > 1 && matrices*((p.m+high-1)/high)*((count+panels-1)/panels) < tasksPerWorker*c.Workers() {
+	for panels > 1 && matrices*ceil.Div(p.m, high)*ceil.Div(count, panels) < tasksPerWorker*c.Workers() {
 		panels = (panels + 1) / 2
 	}
-	down, across := (p.m+high-1)/high, (count+panels-1)/panels
+	down, across := ceil.Div(p.m, high), ceil.Div(count, panels)
 	return c.Parallel(matrices*down*across, high*panels*p.cols*p.k/16, func(worker, task int) {
 		row, panel := task%down*high, task/down%across*panels
 		f(worker, task/down/across, row, min(high, p.m-row), panel*p.cols, min(panels, count-panel))

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -120,7 +121,7 @@ func matmul(c *interp.Call) error {
 	if p.rounded != nil && vector.panels != nil {
 		p.tileRows, p.tileCols = panelRows, panelCols*panelsPerTask(c.Workers(), m, n, k)
 	}
-	p.rowTiles, p.colTiles = (m+p.tileRows-1)/p.tileRows, (n+p.tileCols-1)/p.tileCols
+	p.rowTiles, p.colTiles = ceil.Div(m, p.tileRows), ceil.Div(n, p.tileCols)
 	tasks, work := count*p.rowTiles*p.colTiles, min(m, p.tileRows)*min(n, p.tileCols)*k/8
 	if !c.Serial(tasks, work) {
 		return p.parallel(c, tasks, work)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -71,7 +72,7 @@ func scanOf[E anyInt](c *interp.Call, to, from []byte) error {
 	rows, parts, each := len(s.to)/(s.n*s.inner), 1, s.n
 	if few := 16; rows < few && len(s.to) >= 2*chunk && s.restart == 0 && c.Workers() > 1 {
 		each = max(1, chunk/s.inner)
-		parts = (s.n + each - 1) / each
+		parts = ceil.Div(s.n, each)
 	}
 	before := make([]E, rows*parts*s.inner) // by row and part: the results before the part
 	fillInts(before, s.first)

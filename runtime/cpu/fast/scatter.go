@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -75,7 +76,7 @@ func scatter(c *interp.Call) error {
 		return err
 	}
 	s.n, s.each = len(s.from)/s.run, max(1, section/s.run)
-	s.sections = (len(s.out) + s.each*s.run - 1) / (s.each * s.run)
+	s.sections = ceil.Div(len(s.out), s.each*s.run)
 	if s.sections == 1 && s.n > sortChunk && !c.InPlace {
 		return cmp.Or(s.toSmallBase(), finish())
 	}
@@ -240,7 +241,7 @@ func pointTargets[T index](s *scattering, ids []T) func(dst []int32, lo int) {
 
 // sorted returns the updates of each section, in their order.
 func (s *scattering) sorted() ([][]update, error) {
-	chunks := (s.n + sortChunk - 1) / sortChunk
+	chunks := ceil.Div(s.n, sortChunk)
 	counts := make([]int, chunks*s.sections) // by chunk and section; later the place of the next update
 	each := func(f func(chunk, lo int, runs []int32)) error {
 		return s.Parallel(chunks, elementWork*sortChunk, func(_, chunk int) {
@@ -398,7 +399,7 @@ func (s *scattering) round(list []float32) {
 // toSmallBase computes a scatter of many updates to a base of one section. Sums of integers do not depend on their
 // order, so each of several tasks has sums of its own, which are added at the end. Otherwise one task computes all.
 func (s *scattering) toSmallBase() error {
-	chunks := (s.n + sortChunk - 1) / sortChunk
+	chunks := ceil.Div(s.n, sortChunk)
 	parts := 1
 	if s.Out == nil && s.mode == "add" {
 		parts = min(chunks, max(1, s.n/(4*len(s.out))), 16)

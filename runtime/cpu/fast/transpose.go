@@ -3,6 +3,7 @@ package fast
 import (
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -69,7 +70,7 @@ func move[T any](c *interp.Call, p *strides, dst, src []T) error {
 		size[axis] = 1
 	}
 	size[last], size[other] = band, side
-	tasks[last], tasks[other] = (cols+band-1)/band, (rows+side-1)/side
+	tasks[last], tasks[other] = ceil.Div(cols, band), ceil.Div(rows, side)
 	return c.Parallel(volume(tasks), side*min(cols, band), func(_, task int) {
 		var at [ir.MaxRank]int // coordinates
 		at[other], task = task%tasks[other]*side, task/tasks[other]

@@ -3,6 +3,7 @@ package fast
 import (
 	"math"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -60,7 +61,7 @@ func newWinograd(n *ir.Node, x, out []int) *winograd {
 		return nil
 	}
 	const most, enough = 1 << 17, 48 // elements of both lists, and tiles of a list
-	w.rows = max(most/(tileProducts*(w.in+w.out)*w.wide), (enough+w.wide-1)/w.wide, 1)
+	w.rows = max(most/(tileProducts*(w.in+w.out)*w.wide), ceil.Div(enough, w.wide), 1)
 	w.rows = evenParts(w.high, min(w.rows, w.high))
 	w.line = upTo(w.rows*w.wide) + lanes
 	for ch := range w.in {
@@ -70,7 +71,7 @@ func newWinograd(n *ir.Node, x, out []int) *winograd {
 }
 
 // upTo returns n rounded up to whole vectors.
-func upTo(n int) int { return upToMultiple(n, lanes) }
+func upTo(n int) int { return ceil.Multiple(n, lanes) }
 
 // winogradSize returns the number of elements of the packed weights.
 func winogradSize(in, out int) int {
@@ -113,7 +114,7 @@ const winogradLargest = 1e15
 
 // compute computes all results of run r. weights are packed.
 func (w *winograd) compute(r *convRun, weights []float32) error {
-	strips := (w.high + w.rows - 1) / w.rows
+	strips := ceil.Div(w.high, w.rows)
 	tasks, workers := r.batch*strips, r.call.Workers()
 	work := tileProducts * w.in * w.out * w.rows * w.wide / lanes
 	lists := tileProducts * (w.in + w.blocks*channelBlock) * w.line
@@ -159,8 +160,8 @@ type winogradStrip struct {
 // neighbouring channels, so that workers seldom write to the same cache lines.
 func (s *winogradStrip) parallel(work int) error {
 	tasks := tasksPerWorker * s.run.call.Workers()
-	channels, blocks := (s.in+tasks-1)/tasks, (s.blocks+tasks-1)/tasks
-	err := s.run.call.Parallel((s.in+channels-1)/channels, s.rows*s.wide*8*channels, func(worker, task int) {
+	channels, blocks := ceil.Div(s.in, tasks), ceil.Div(s.blocks, tasks)
+	err := s.run.call.Parallel(ceil.Div(s.in, channels), s.rows*s.wide*8*channels, func(worker, task int) {
 		for ch := task * channels; ch < min((task+1)*channels, s.in); ch++ {
 			s.inputs(worker, ch)
 		}
@@ -168,7 +169,7 @@ func (s *winogradStrip) parallel(work int) error {
 	if err != nil {
 		return err
 	}
-	return s.run.call.Parallel((s.blocks+blocks-1)/blocks, work*blocks/s.blocks, func(worker, task int) {
+	return s.run.call.Parallel(ceil.Div(s.blocks, blocks), work*blocks/s.blocks, func(worker, task int) {
 		first, end := task*blocks, min((task+1)*blocks, s.blocks)
 		for i := range tileProducts {
 			s.multiply(i, first, end-first)
@@ -227,7 +228,7 @@ func (s *winogradStrip) results(worker, ch int) {
 // finite reports whether all elements are smaller than winogradLargest.
 func (r *convRun) finite() bool {
 	const part = 1 << 14
-	parts := (len(r.x) + part - 1) / part
+	parts := ceil.Div(len(r.x), part)
 	large := make([]bool, parts)
 	err := r.call.Parallel(parts, part/lanes, func(_, task int) {
 		list := r.x[task*part : min((task+1)*part, len(r.x))]
