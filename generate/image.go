@@ -559,6 +559,7 @@ func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision
 		parts = append(parts, slices.Clone(values))
 		return err
 	})
+	// Without texts between the views, their rows are one part, in the order t.Rows.
 	if err != nil || t.Texts != nil || t.Rows == nil {
 		return parts, err
 	}

@@ -266,11 +266,15 @@ func (s *slot) restore(head savedSlot, parts [][]byte) error {
 			"later", len(head.Tokens))
 	}
 	ports, err := m.textStates()
+	if err != nil {
+		return err
+	}
 	for i, p := range ports {
 		d, err := m.step.ReadState(p.name)
 		if err != nil {
 			return err
 		}
+		// A state is [heads, positions, bytes]. part has only the positions of the slot's text, head by head.
 		part := parts[i]
 		for h := range p.heads {
 			for _, at := range p.positions(m, len(head.Tokens), s) {
@@ -281,9 +285,6 @@ func (s *slot) restore(head savedSlot, parts [][]byte) error {
 		if err := m.step.WriteState(p.name, d); err != nil {
 			return err
 		}
-	}
-	if err != nil {
-		return err
 	}
 	s.cached, s.written, s.moved, s.wholeParts = head.Tokens, head.Written, head.Moved, head.WholeParts
 	s.scales, s.lastUse = head.Scales, m.engine.steps

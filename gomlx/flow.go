@@ -199,6 +199,7 @@ func (f *Function) newWhile(condition, body *Function) *while {
 	}
 	round.parameters = state
 	w := &while{functions: []*Function{round}}
+	// The values of enclosing functions that each of the two uses.
 	asked, taken := captures(condition), captures(body)
 	call := func(g *Function, captured, args []*value) []*value {
 		op := &operation{kind: compute.OpTypeCall, args: slices.Concat(args, captured)}
@@ -210,6 +211,7 @@ func (f *Function) newWhile(condition, body *Function) *while {
 		return round.keep(op, shapesOf(g.results)...)
 	}
 	var next []*value
+	// A program cannot run such a loop: a round makes one trip, and the host runs the condition before the first one.
 	if hasFlow(condition, body) {
 		w.functions = append(w.functions, condition)
 		w.captured[1] = asked
@@ -225,6 +227,7 @@ func (f *Function) newWhile(condition, body *Function) *while {
 		}
 		next = round.keep(op, of...)
 	}
+	// The last result of a round says whether another round follows.
 	round.results = slices.Concat(next, call(condition, asked, next))
 	w.captured[0] = captures(round)
 	return w

@@ -359,7 +359,7 @@ func (a *steps) matchesAtEnd(from int32, begins bool) bool {
 	return false
 }
 
-// ends reports whether a string that ends after these threads matches. begins says that the string is empty.
+// ends reports whether a string matches that ends where these threads are. begins says that the string is empty.
 func (a *steps) ends(list []thread, begins bool) bool {
 	any := func(l []int32) bool {
 		return slices.ContainsFunc(l, func(x int32) bool { return a.matchesAtEnd(x, begins) })

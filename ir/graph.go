@@ -182,6 +182,7 @@ func (g *Graph) declare(n *Node) error {
 			return err
 		}
 	}
+	// These ops have a dim in an attribute.
 	if n.op == OpDimValue {
 		if err := g.DeclareDim(n.attrs.Shape("dim")[0]); err != nil {
 			return err
@@ -266,6 +267,7 @@ func (g *Graph) DeclareDim(d Dim) error {
 	if !isProduct(d.Sym) {
 		return nil
 	}
+	// The sums and quotients among the factors.
 	for _, factor := range same.Factors() {
 		if factor.IsStatic() {
 			continue

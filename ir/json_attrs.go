@@ -157,6 +157,8 @@ func (r *jsonReader) data(v *jsonValue) (*Data, error) {
 		}
 		return d.data, r.wrap(values, d.done())
 	case values == nil && all != nil && base64 == nil:
+		// One value for all elements. splatLeft limits their bytes, because a short text may stand for a large
+		// constant.
 		return d.data, r.elem(all, func(text string) error { return d.splat(text, &r.splatLeft) })
 	case values == nil && all == nil && base64 != nil:
 		text, err := r.str(base64)

@@ -362,6 +362,7 @@ func (r *jsonReader) addNodes() {
 			*ready = append(*ready, i)
 		}
 	}
+	// waits has the number of arguments that are not in the graph yet. ready has the nodes without any.
 	for ready.Len() > 0 {
 		i := heap.Pop(ready).(int)
 		r.nodes[i].done = true

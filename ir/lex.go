@@ -112,6 +112,7 @@ func (l *lexer) next() token {
 		return l.str()
 	case c == '%':
 		l.pos++
+		// A % without a name after it is a bad token.
 		if l.run(isRefByte); l.pos > start+1 {
 			return token{tokRef, l.text[start+1 : l.pos], start}
 		}

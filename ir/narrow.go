@@ -57,7 +57,7 @@ func narrowAttrs(n *Node) (attrs []Attr, ok bool) {
 		case *Data:
 			t, is64 := narrowTypes[v.DType]
 			if !is64 {
-				break
+				break // the constant stays as it is
 			}
 			if constantPast(n, t) {
 				return nil, false

@@ -87,6 +87,7 @@ func (r OutputInfo) Trim(outputs map[string]*Data) error {
 				"with a larger bound (--bound; in Go Bounds of onnx.Options)", strings.TrimSuffix(name, Unfinished))
 		}
 	}
+	// The output part.Count has the number of valid elements of output `name` along part.Axis.
 	for name, part := range r.Found {
 		d, count := outputs[name], outputs[part.Count]
 		if d == nil || count == nil {

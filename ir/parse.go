@@ -338,6 +338,7 @@ func (p *parser) data() *Data {
 		return nil
 	}
 	p.expect("(")
+	// One value for all elements, or bytes in base64, or a list of values.
 	switch word := p.tok; {
 	case word.kind == tokWord && word.text == "all":
 		p.next()

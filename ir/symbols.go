@@ -81,6 +81,7 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 	if s, ok := firstBad(g.symbols, unbound); ok {
 		return nil, noValue(s)
 	}
+	// Sums and quotients follow from the symbols in them.
 	for _, s := range g.Derived() {
 		v, err := Dim{Sym: s, Bound: g.derived[s], Mul: 1}.Eval(b.value)
 		if err != nil {

@@ -138,8 +138,8 @@ func (h heuristics) residentPasses(v residentVec, sh matShape, s kernel.MatVec, 
 	return max(passes, 1)
 }
 
-// mostGroupedPasses is the maximum number of passes of workgroups with more than two groups. Such rows are short, so
-// more workgroups cost less than longer ones (M-resident-rows).
+// mostGroupedPasses is the maximum number of passes of a workgroup with more than two groups. Its rows are short, and
+// then more workgroups cost less than more passes (M-resident-rows).
 const mostGroupedPasses = 3
 
 // manyPrefetchedPasses is the largest number of passes of a workgroup that prefetches its first pass. With more, the

@@ -381,6 +381,7 @@ func (l layer) attended(q, k, v frontend.Tensor) frontend.Tensor {
 	if l.TemperatureScale != 0 && !(l.TemperatureAfter && l.rotates()) {
 		q = q.Mul(l.temperature())
 	}
+	// Layers with a window that rotate by a base of their own have no magnitude.
 	if l.RopeMagnitude != 0 && !(l.LocalRopeBase != 0 && l.windowed()) {
 		q, scale = l.magnify(q, scale)
 	}

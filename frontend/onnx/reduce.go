@@ -61,8 +61,8 @@ func reduceMean(c *call) tensor {
 	return c.reduced(drop, keep)
 }
 
-// foldedReduction returns the row of a reduction, as function reduction does, of an op that can also compute products
-// of integers that depend on symbols.
+// foldedReduction returns the row of a reduction, as function reduction does, for ReduceProd. Its op can also multiply
+// integers that depend on symbols, see prodDims.
 func foldedReduction(drop, keep reducer) row {
 	row := reduction(drop, keep)
 	row.fold = prodDims

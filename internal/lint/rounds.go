@@ -157,8 +157,8 @@ func bodyReturnsProduct(pass *analysis.Pass, body *ast.BlockStmt) bool {
 	return false
 }
 
-// isFloat reports whether an expression is a float or complex number that is not constant, or may be one, of a type
-// parameter.
+// isFloat reports whether an expression is not constant, and has a float or complex type, or a type parameter that
+// allows one.
 func isFloat(pass *analysis.Pass, e ast.Expr) bool {
 	tv := pass.TypesInfo.Types[e]
 	t := tv.Type

@@ -4,8 +4,8 @@ package recurrence
 
 import "math"
 
-// Scan is a recurrence: for each time and head, S = S diag(w) + (S a) bᵀ + v kᵀ and y = S q, where w =
-// exp(decay*rate). All slices are row-major.
+// Scan is a recurrence. At each time step the state S of a head becomes S diag(w) + (S a) bᵀ + v kᵀ, and y = S q with
+// the new S. The weights are w = exp(decay*rate). All slices are row-major.
 type Scan struct {
 	Batches, Times, Heads int
 	Values, Keys          int // rows and columns of S
@@ -21,13 +21,13 @@ type Scan struct {
 	State []float64 // [Batches, Heads, Values, Keys]
 }
 
-// Vectors has a vector of Keys elements for each batch, time and group of heads.
+// Vectors has a vector of Keys elements for each batch, time step and group of heads.
 type Vectors struct {
 	Elements []float64
 	Groups   int
 }
 
-// at returns the vector of a time, counted over all batches, and a head.
+// at returns the vector of a head at a time step, which is counted over all batches.
 func (v Vectors) at(time, head, heads, keys int) []float64 {
 	if len(v.Elements) == 0 {
 		return nil
@@ -37,8 +37,8 @@ func (v Vectors) at(time, head, heads, keys int) []float64 {
 }
 
 // Run computes the recurrence of heads lo to hi-1, counted over all batches as [Batches, Heads]. It sets y [Batches,
-// Times, Heads, Values] and the states after the last time, last [Batches, Heads, Values, Keys]. Either may be nil, and
-// is then not stored.
+// Times, Heads, Values], and last [Batches, Heads, Values, Keys], the states after the last time step. Either may be
+// nil, and is then not stored.
 func (s *Scan) Run(y, last []float64, lo, hi int) {
 	size := s.Values * s.Keys
 	own, decay := make([]float64, size), make([]float64, s.Keys)

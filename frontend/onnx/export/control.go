@@ -50,8 +50,8 @@ func branch(c *call) string {
 	return out[0]
 }
 
-// loop writes op loop as ONNX's Loop. That has as inputs the number of trips, the first condition or "", and the first
-// values of the states. If op loop has a condition, the condition is its first state.
+// loop writes op loop as ONNX's Loop. The inputs of Loop are the number of trips, the first condition or "", and the
+// first values of the states. If op loop has a condition, the condition is its first state.
 func loop(c *call) string {
 	attrs := c.node.Attrs()
 	body, until := attrs.Graph("body"), attrs.Bool("while")

@@ -53,8 +53,9 @@ func (r *foldRows[T]) computeColumns(f *columnFold) error {
 // wholeVectors returns n, rounded up to a multiple of the lanes.
 func wholeVectors(n int) int { return ceil.Multiple(n, vector.lanes) }
 
-// columnBlock is a block of neighbouring columns in a worker's memory: vectors with an element of each of as many
-// columns as there are lanes, for all elements of the columns, then the same for the next columns, and so on.
+// columnBlock is a block of neighbouring columns in a worker's memory. It first has as many columns as a vector has
+// lanes: a vector with element 0 of each column, then a vector with element 1, and so on. The next columns follow in
+// the same form.
 type columnBlock[T number] struct {
 	group
 	at         int // the number of the first of them in the unit

@@ -420,6 +420,7 @@ func (g *groupFold[T]) inMemory(p *chainOf[T]) bool {
 	if len(p.code) > 0 {
 		x = p.code[0].in[0]
 		for _, v := range p.code[0].program.lists {
+			// A reader can copy a list of up to block elements to contiguous memory.
 			if g.n > block && g.readers[v].direct(0, g.n) == nil {
 				return false
 			}

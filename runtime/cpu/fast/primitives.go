@@ -69,7 +69,8 @@ func inDouble[T number](f func(float64) float64) func(T) T {
 }
 
 // primitives has the basic functions of expressions, by name or operator sign. widePrimitives has the same functions
-// for 64 bits. definitions has the functions that consist of these. The fields vectors come from assembled.
+// for 64 bits. definitions has the functions that consist of these. Function assembled has the assembly of some of
+// them, which becomes their field vectors.
 var primitives, widePrimitives = basicPrimitives[float32](), basicPrimitives[float64]()
 
 // basicPrimitives returns the primitives on floats by name, in Go. work is the cost of an element.

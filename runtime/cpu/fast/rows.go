@@ -90,9 +90,9 @@ func count(list []int, x int) (n int) {
 	return n
 }
 
-// setPrograms gives the chain's instructions their row programs, by the index of the first instruction. at has the
-// operands of values. setPrograms also determines which row values other instructions read, and which arguments are
-// lists of a row's elements.
+// setPrograms gives the chain's instructions their row programs. programs has them by the index of their first
+// instruction in p.code. at has the operand of each value. setPrograms also sets p.spread, the row values that other
+// instructions read, and p.ofRow, the arguments that are lists of a row's elements.
 func (p *chainOf[T]) setPrograms(programs map[int]*rowProgram, at []int) {
 	p.spread, p.ofRow = make([]bool, len(p.row)), make([]bool, len(p.args))
 	first := len(p.args) + len(p.kept)
