@@ -265,6 +265,9 @@ func chooseWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 // floatOfWordsVectors sets each of n elements, a multiple of 8, to the float nearest to the word x, of two the even one.
 func floatOfWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
+// floatOfUnsignedVectors sets each of n elements, a multiple of 8, to the float nearest to the unsigned word x, of two the even one.
+func floatOfUnsignedVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
 // signed8Vectors sets each of n elements, a multiple of 8, to the word x wrapped to 8 signed bits.
 func signed8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 

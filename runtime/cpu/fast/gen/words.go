@@ -60,6 +60,15 @@ func wordPrimitives() {
 	primitive("floatOfWords", "the float nearest to the word x, of two the even one", 1, func(x, _, _ VecVirtual) {
 		VCVTDQ2PS(x, x)
 	})
+	primitive("floatOfUnsigned", "the float nearest to the unsigned word x, of two the even one", 1, func(x, _, _ VecVirtual) {
+		high := YMM() // the product is exact, and so is the lower half: only the sum is rounded
+		VPSRLD(Imm(16), x, high)
+		VCVTDQ2PS(high, high)
+		VPSLLD(Imm(16), x, x)
+		VPSRLD(Imm(16), x, x)
+		VCVTDQ2PS(x, x)
+		VFMADD231PS(constant(YMM(), 0x1p16), high, x)
+	})
 	for _, bits := range []uint64{8, 16} {
 		primitive(fmt.Sprint("signed", bits), fmt.Sprintf("the word x wrapped to %d signed bits", bits), 1,
 			func(x, _, _ VecVirtual) {
