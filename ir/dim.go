@@ -95,6 +95,9 @@ func (d Dim) Mul2(o Dim) (Dim, error) {
 // Factors returns dims with product d. At most one is a number, the others are neither products nor divisible by a
 // number above 1: 2, B and T+1 for 2*B*(T+1). Their symbols have no bounds.
 func (d Dim) Factors() []Dim {
+	if d.IsStatic() {
+		return []Dim{d}
+	}
 	p := d.product()
 	list := []Dim{D(int(p.times))}
 	for _, text := range p.of {

@@ -79,20 +79,26 @@ func sameNumel(a, b Shape) bool {
 // numelPolynomial expands the number of elements to a polynomial: it maps each term's symbols, sorted and each followed
 // by a space, to the coefficient. [T+1, B] gives "B T ": 1 and "B ": 1.
 func numelPolynomial(s Shape) map[string]*big.Int {
-	p := map[string]*big.Int{"": big.NewInt(1)}
-	var factors []Dim
+	number := big.NewInt(1)
+	var factors []Dim // those that are not numbers
 	for _, d := range s {
-		factors = append(factors, d.Factors()...)
+		for _, f := range d.Factors() {
+			if f.IsStatic() {
+				number.Mul(number, big.NewInt(f.Add))
+			} else {
+				factors = append(factors, f)
+			}
+		}
 	}
+	p := map[string]*big.Int{}
+	addTo(p, "", number, 1)
 	for _, d := range factors {
 		product := map[string]*big.Int{}
 		for symbols, c := range p {
 			addTo(product, symbols, c, d.Add)
-			if !d.IsStatic() {
-				all := append(strings.Fields(symbols), d.Sym)
-				slices.Sort(all)
-				addTo(product, strings.Join(all, " ")+" ", c, d.Mul)
-			}
+			all := append(strings.Fields(symbols), d.Sym)
+			slices.Sort(all)
+			addTo(product, strings.Join(all, " ")+" ", c, d.Mul)
 		}
 		p = product
 	}

@@ -1,9 +1,9 @@
 package kernel
 
 import (
-	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/vkc-go/vkc/ir"
@@ -57,17 +57,17 @@ func newFactor(f Factor) *Factor {
 	f.size = 1 + f.X.Size() + f.D.Size()
 	switch f.Kind {
 	case FactorAxis:
-		f.key = fmt.Sprintf("a%d", f.Axis)
+		f.key = "a" + strconv.Itoa(f.Axis)
 	case FactorSym:
 		f.key = f.Sym
 	case FactorDiv:
-		f.key = fmt.Sprintf("(%s / %s)", f.X, f.D)
+		f.key = "(" + f.X.String() + " / " + f.D.String() + ")"
 	case FactorMod:
-		f.key = fmt.Sprintf("(%s %% %s)", f.X, f.D)
+		f.key = "(" + f.X.String() + " % " + f.D.String() + ")"
 	case FactorClamp:
-		f.key = fmt.Sprintf("clamp(%s, %s)", f.X, f.D)
+		f.key = "clamp(" + f.X.String() + ", " + f.D.String() + ")"
 	case FactorValue:
-		f.key = fmt.Sprintf("v%d", f.Value.ID)
+		f.key = "v" + strconv.Itoa(f.Value.ID)
 	}
 	return &f
 }
@@ -152,7 +152,7 @@ func (x Index) String() string {
 		if len(x.terms) > 0 {
 			b.WriteString(" + ")
 		}
-		fmt.Fprint(&b, x.c)
+		b.WriteString(strconv.FormatInt(x.c, 10))
 	}
 	return b.String()
 }
@@ -163,11 +163,14 @@ func (t Term) String() string {
 	if t.Coef == 1 {
 		return k
 	}
-	return fmt.Sprintf("%d*%s", t.Coef, k)
+	return strconv.FormatInt(t.Coef, 10) + "*" + k
 }
 
 // factorsKey returns a string that is equal for equal products of factors.
 func factorsKey(fs []*Factor) string {
+	if len(fs) == 1 {
+		return fs[0].key
+	}
 	keys := make([]string, len(fs))
 	for i, f := range fs {
 		keys[i] = f.key
@@ -180,22 +183,23 @@ func canonical(terms []Term, c int64) Index {
 	if len(terms) == 0 || len(terms) == 1 && terms[0].Coef != 0 { // there is nothing to add up or to sort
 		return Index{terms, c}
 	}
-	sums := map[string]*Term{}
-	var order []string
-	for _, t := range terms {
-		k := factorsKey(t.Factors)
-		if have, ok := sums[k]; ok {
-			have.Coef += t.Coef
-			continue
-		}
-		sums[k] = &Term{t.Coef, t.Factors}
-		order = append(order, k)
+	type keyed struct {
+		Term
+		key string
 	}
-	sort.Strings(order)
+	sorted := make([]keyed, len(terms))
+	for i, t := range terms {
+		sorted[i] = keyed{t, factorsKey(t.Factors)}
+	}
+	slices.SortStableFunc(sorted, func(t, u keyed) int { return strings.Compare(t.key, u.key) })
 	out := Index{c: c}
-	for _, k := range order {
-		if t := sums[k]; t.Coef != 0 {
-			out.terms = append(out.terms, *t)
+	for i := 0; i < len(sorted); {
+		sum, key := sorted[i].Term, sorted[i].key
+		for i++; i < len(sorted) && sorted[i].key == key; i++ {
+			sum.Coef += sorted[i].Coef
+		}
+		if sum.Coef != 0 {
+			out.terms = append(out.terms, sum)
 		}
 	}
 	return out.rejoin()
