@@ -359,6 +359,7 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 	}
 	n := len(args)
 	results, err := f.add(kind, slices.Concat(args, captured), func(l *lowering, in []tensor) []tensor {
+		// Sort the operand that is compared, and move the elements of all operands in the same way.
 		if known {
 			var indices tensor
 			if descending {
@@ -371,6 +372,7 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 			}
 			return in[:n]
 		}
+		// Find the place of each element, and write all operands' elements there.
 		places := l.places(less, captured, in, n, axis)
 		for i, x := range in[:n] {
 			in[i] = x.ScatterDistinct(axis, places, x)

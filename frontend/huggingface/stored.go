@@ -98,6 +98,7 @@ func newStored(file tensorFile, config []byte) (*stored, error) {
 		}
 	}
 	for _, name := range names {
+		// The other tensors are not quantized.
 		if used[name] || strings.HasSuffix(name, ".input_scale") { // a scale of activations, which stay floats here
 			continue
 		}

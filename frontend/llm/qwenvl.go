@@ -16,8 +16,9 @@ var qwen2VL = architecture{
 	layer:        llamaLayer,
 }
 
-// qwen3VL is the language model of Qwen3-VL (Bai et al. 2025, arXiv:2511.21631): Qwen 3 with positions as in Qwen2-VL
-// but pairs that take turns, and with elements of pictures for the first layers.
+// qwen3VL is the language model of Qwen3-VL (Bai et al. 2025, arXiv:2511.21631): Qwen 3 with positions of three
+// directions, as in Qwen2-VL. Neighbouring pairs of elements turn by different directions, in a cycle. The first layers
+// add further elements of pictures.
 var qwen3VL = architecture{
 	name:     "qwen3vl",
 	rope:     halves,

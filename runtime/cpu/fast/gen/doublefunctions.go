@@ -148,10 +148,12 @@ func (w width) expm1Double(x VecVirtual) {
 // splitDouble generates code that splits the positive numbers x into 2^e m, where m is from sqrt(1/2) to sqrt(2).
 func (w width) splitDouble(x VecVirtual) (m, e VecVirtual) {
 	m, e = w.vector(), w.vector()
+	// Subnormal numbers lack the implicit first bit: multiply them by 2^54.
 	tiny := w.compareDoubles(less, x, w.double(0x1p-1022))
 	VMULPD(w.double(0x1p54), x, m)
 	w.blendDoubles(tiny, m, x, m)
 	one := math.Float64bits(1)
+	// e is the exponent of m, and one more if m is at least sqrt(2) times a power of 2. Then m is divided by 2^e.
 	VPADDQ(w.long(one-math.Float64bits(math.Sqrt2/2)), m, e)
 	VPSRLQ(Imm(52), e, e)
 	shifted := w.vector()
