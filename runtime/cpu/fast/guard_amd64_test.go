@@ -611,6 +611,7 @@ func convTests() map[string]func(t *testing.T) {
 			})
 		}
 	}
+	all["running8"], all["running16"], all["running32"] = runningTest[uint8], runningTest[uint16], runningTest[int32]
 	type replacing = func(dst, from *byte, ids *uint32, rows, cols, apart, limit, stride, step int)
 	for size, f := range map[int]replacing{1: replace8, 2: replace16, 4: replace32, 8: replace64} {
 		all[fmt.Sprint("replace", 8*size)] = func(t *testing.T) {
@@ -777,4 +778,13 @@ func TestGuardsGuard(t *testing.T) {
 func functionName(f any) string {
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
 	return name[strings.LastIndex(name, ".")+1:]
+}
+
+// runningTest computes running sums of guarded integers.
+func runningTest[E anyInt](t *testing.T) {
+	for n := 1; n < 80; n++ {
+		inside(t, fmt.Sprintf("running sums of %d integers", n), func(g *guarded) {
+			runningInts(ir.OpSum, 3, guardedSlice[E](g, n), guardedSlice[E](g, n))
+		})
+	}
 }

@@ -48,6 +48,18 @@ func replace32(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int
 // ids at the same place. It is left out if id is not below limit, which is not 0.
 func replace64(dst *byte, from *byte, ids *uint32, rows int, cols int, apart int, limit int, stride int, step int)
 
+// running8 sets each integer of out, of 1 bytes, to the sum of acc, the integer of x and those before, for a
+// number of vectors of 32 bytes, which is not 0. It returns the last sum.
+func running8(out *byte, x *byte, acc uint64, vectors int) uint64
+
+// running16 sets each integer of out, of 2 bytes, to the sum of acc, the integer of x and those before, for a
+// number of vectors of 32 bytes, which is not 0. It returns the last sum.
+func running16(out *byte, x *byte, acc uint64, vectors int) uint64
+
+// running32 sets each integer of out, of 4 bytes, to the sum of acc, the integer of x and those before, for a
+// number of vectors of 32 bytes, which is not 0. It returns the last sum.
+func running32(out *byte, x *byte, acc uint64, vectors int) uint64
+
 // oddFloatsOfDoubles sets dst to n float64 numbers, rounded to odd; n is a multiple of 8.
 func oddFloatsOfDoubles(dst *float32, src *float64, n int)
 

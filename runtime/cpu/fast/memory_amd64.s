@@ -842,6 +842,216 @@ next:
 	VZEROUPPER
 	RET
 
+// func running8(out *byte, x *byte, acc uint64, vectors int) uint64
+// Requires: AVX, AVX2
+TEXT ·running8(SB), NOSPLIT, $0-40
+	MOVQ         out+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         vectors+24(FP), DX
+	MOVQ         acc+16(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTB X0, Y0
+	VMOVDQU      running8Last<>+0(SB), Y1
+
+next:
+	VMOVDQU    (CX), Y2
+	VPSLLDQ    $0x01, Y2, Y3
+	VPADDB     Y3, Y2, Y2
+	VPSLLDQ    $0x02, Y2, Y3
+	VPADDB     Y3, Y2, Y2
+	VPSLLDQ    $0x04, Y2, Y3
+	VPADDB     Y3, Y2, Y2
+	VPSLLDQ    $0x08, Y2, Y3
+	VPADDB     Y3, Y2, Y2
+	VPSHUFB    Y1, Y2, Y3
+	VPERM2I128 $0x08, Y3, Y3, Y3
+	VPADDB     Y3, Y2, Y2
+	VPADDB     Y0, Y2, Y3
+	VMOVDQU    Y3, (AX)
+	VPERMQ     $0xff, Y2, Y2
+	VPSHUFB    Y1, Y2, Y2
+	VPADDB     Y2, Y0, Y0
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        next
+	VMOVQ      X0, BX
+	MOVQ       BX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+DATA running8Last<>+0(SB)/1, $0x0f
+DATA running8Last<>+1(SB)/1, $0x0f
+DATA running8Last<>+2(SB)/1, $0x0f
+DATA running8Last<>+3(SB)/1, $0x0f
+DATA running8Last<>+4(SB)/1, $0x0f
+DATA running8Last<>+5(SB)/1, $0x0f
+DATA running8Last<>+6(SB)/1, $0x0f
+DATA running8Last<>+7(SB)/1, $0x0f
+DATA running8Last<>+8(SB)/1, $0x0f
+DATA running8Last<>+9(SB)/1, $0x0f
+DATA running8Last<>+10(SB)/1, $0x0f
+DATA running8Last<>+11(SB)/1, $0x0f
+DATA running8Last<>+12(SB)/1, $0x0f
+DATA running8Last<>+13(SB)/1, $0x0f
+DATA running8Last<>+14(SB)/1, $0x0f
+DATA running8Last<>+15(SB)/1, $0x0f
+DATA running8Last<>+16(SB)/1, $0x0f
+DATA running8Last<>+17(SB)/1, $0x0f
+DATA running8Last<>+18(SB)/1, $0x0f
+DATA running8Last<>+19(SB)/1, $0x0f
+DATA running8Last<>+20(SB)/1, $0x0f
+DATA running8Last<>+21(SB)/1, $0x0f
+DATA running8Last<>+22(SB)/1, $0x0f
+DATA running8Last<>+23(SB)/1, $0x0f
+DATA running8Last<>+24(SB)/1, $0x0f
+DATA running8Last<>+25(SB)/1, $0x0f
+DATA running8Last<>+26(SB)/1, $0x0f
+DATA running8Last<>+27(SB)/1, $0x0f
+DATA running8Last<>+28(SB)/1, $0x0f
+DATA running8Last<>+29(SB)/1, $0x0f
+DATA running8Last<>+30(SB)/1, $0x0f
+DATA running8Last<>+31(SB)/1, $0x0f
+GLOBL running8Last<>(SB), RODATA|NOPTR, $32
+
+// func running16(out *byte, x *byte, acc uint64, vectors int) uint64
+// Requires: AVX, AVX2
+TEXT ·running16(SB), NOSPLIT, $0-40
+	MOVQ         out+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         vectors+24(FP), DX
+	MOVQ         acc+16(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTW X0, Y0
+	VMOVDQU      running16Last<>+0(SB), Y1
+
+next:
+	VMOVDQU    (CX), Y2
+	VPSLLDQ    $0x02, Y2, Y3
+	VPADDW     Y3, Y2, Y2
+	VPSLLDQ    $0x04, Y2, Y3
+	VPADDW     Y3, Y2, Y2
+	VPSLLDQ    $0x08, Y2, Y3
+	VPADDW     Y3, Y2, Y2
+	VPSHUFB    Y1, Y2, Y3
+	VPERM2I128 $0x08, Y3, Y3, Y3
+	VPADDW     Y3, Y2, Y2
+	VPADDW     Y0, Y2, Y3
+	VMOVDQU    Y3, (AX)
+	VPERMQ     $0xff, Y2, Y2
+	VPSHUFB    Y1, Y2, Y2
+	VPADDW     Y2, Y0, Y0
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        next
+	VMOVQ      X0, BX
+	MOVQ       BX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+DATA running16Last<>+0(SB)/1, $0x0e
+DATA running16Last<>+1(SB)/1, $0x0f
+DATA running16Last<>+2(SB)/1, $0x0e
+DATA running16Last<>+3(SB)/1, $0x0f
+DATA running16Last<>+4(SB)/1, $0x0e
+DATA running16Last<>+5(SB)/1, $0x0f
+DATA running16Last<>+6(SB)/1, $0x0e
+DATA running16Last<>+7(SB)/1, $0x0f
+DATA running16Last<>+8(SB)/1, $0x0e
+DATA running16Last<>+9(SB)/1, $0x0f
+DATA running16Last<>+10(SB)/1, $0x0e
+DATA running16Last<>+11(SB)/1, $0x0f
+DATA running16Last<>+12(SB)/1, $0x0e
+DATA running16Last<>+13(SB)/1, $0x0f
+DATA running16Last<>+14(SB)/1, $0x0e
+DATA running16Last<>+15(SB)/1, $0x0f
+DATA running16Last<>+16(SB)/1, $0x0e
+DATA running16Last<>+17(SB)/1, $0x0f
+DATA running16Last<>+18(SB)/1, $0x0e
+DATA running16Last<>+19(SB)/1, $0x0f
+DATA running16Last<>+20(SB)/1, $0x0e
+DATA running16Last<>+21(SB)/1, $0x0f
+DATA running16Last<>+22(SB)/1, $0x0e
+DATA running16Last<>+23(SB)/1, $0x0f
+DATA running16Last<>+24(SB)/1, $0x0e
+DATA running16Last<>+25(SB)/1, $0x0f
+DATA running16Last<>+26(SB)/1, $0x0e
+DATA running16Last<>+27(SB)/1, $0x0f
+DATA running16Last<>+28(SB)/1, $0x0e
+DATA running16Last<>+29(SB)/1, $0x0f
+DATA running16Last<>+30(SB)/1, $0x0e
+DATA running16Last<>+31(SB)/1, $0x0f
+GLOBL running16Last<>(SB), RODATA|NOPTR, $32
+
+// func running32(out *byte, x *byte, acc uint64, vectors int) uint64
+// Requires: AVX, AVX2
+TEXT ·running32(SB), NOSPLIT, $0-40
+	MOVQ         out+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         vectors+24(FP), DX
+	MOVQ         acc+16(FP), BX
+	VMOVQ        BX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU      running32Last<>+0(SB), Y1
+
+next:
+	VMOVDQU    (CX), Y2
+	VPSLLDQ    $0x04, Y2, Y3
+	VPADDD     Y3, Y2, Y2
+	VPSLLDQ    $0x08, Y2, Y3
+	VPADDD     Y3, Y2, Y2
+	VPSHUFB    Y1, Y2, Y3
+	VPERM2I128 $0x08, Y3, Y3, Y3
+	VPADDD     Y3, Y2, Y2
+	VPADDD     Y0, Y2, Y3
+	VMOVDQU    Y3, (AX)
+	VPERMQ     $0xff, Y2, Y2
+	VPSHUFB    Y1, Y2, Y2
+	VPADDD     Y2, Y0, Y0
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, AX
+	DECQ       DX
+	JNZ        next
+	VMOVQ      X0, BX
+	MOVQ       BX, ret+32(FP)
+	VZEROUPPER
+	RET
+
+DATA running32Last<>+0(SB)/1, $0x0c
+DATA running32Last<>+1(SB)/1, $0x0d
+DATA running32Last<>+2(SB)/1, $0x0e
+DATA running32Last<>+3(SB)/1, $0x0f
+DATA running32Last<>+4(SB)/1, $0x0c
+DATA running32Last<>+5(SB)/1, $0x0d
+DATA running32Last<>+6(SB)/1, $0x0e
+DATA running32Last<>+7(SB)/1, $0x0f
+DATA running32Last<>+8(SB)/1, $0x0c
+DATA running32Last<>+9(SB)/1, $0x0d
+DATA running32Last<>+10(SB)/1, $0x0e
+DATA running32Last<>+11(SB)/1, $0x0f
+DATA running32Last<>+12(SB)/1, $0x0c
+DATA running32Last<>+13(SB)/1, $0x0d
+DATA running32Last<>+14(SB)/1, $0x0e
+DATA running32Last<>+15(SB)/1, $0x0f
+DATA running32Last<>+16(SB)/1, $0x0c
+DATA running32Last<>+17(SB)/1, $0x0d
+DATA running32Last<>+18(SB)/1, $0x0e
+DATA running32Last<>+19(SB)/1, $0x0f
+DATA running32Last<>+20(SB)/1, $0x0c
+DATA running32Last<>+21(SB)/1, $0x0d
+DATA running32Last<>+22(SB)/1, $0x0e
+DATA running32Last<>+23(SB)/1, $0x0f
+DATA running32Last<>+24(SB)/1, $0x0c
+DATA running32Last<>+25(SB)/1, $0x0d
+DATA running32Last<>+26(SB)/1, $0x0e
+DATA running32Last<>+27(SB)/1, $0x0f
+DATA running32Last<>+28(SB)/1, $0x0c
+DATA running32Last<>+29(SB)/1, $0x0d
+DATA running32Last<>+30(SB)/1, $0x0e
+DATA running32Last<>+31(SB)/1, $0x0f
+GLOBL running32Last<>(SB), RODATA|NOPTR, $32
+
 // func oddFloatsOfDoubles(dst *float32, src *float64, n int)
 // Requires: AVX
 TEXT ·oddFloatsOfDoubles(SB), NOSPLIT, $0-24

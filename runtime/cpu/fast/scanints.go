@@ -259,14 +259,23 @@ func addWords[E anyInt](acc, x []E) (whole int) {
 	return len(to) * 8 / int(unsafe.Sizeof(E(0)))
 }
 
-// runningWords sets the first integers of out to the running sums for acc and the integers of x, if they have 8 or 16
+// runningWords sets the first integers of out to the running sums for acc and the integers of x, if they have at most 32
 // bits. It returns the last sum and their number.
 func runningWords[E anyInt](acc E, out, x []E) (last E, whole int) {
-	to, from, highest := packedInts(out, x)
-	if len(to) == 0 {
-		return acc, 0
-	}
 	size := int(unsafe.Sizeof(E(0)))
+	if f := runningSums[size]; f != nil && len(out)*size >= 32 {
+		vectors := len(out) * size / 32
+		whole = vectors * 32 / size
+		_ = x[:whole] // the assembly checks no bounds
+		acc = E(f((*byte)(unsafe.Pointer(&out[0])), (*byte)(unsafe.Pointer(&x[0])), uint64(acc), vectors))
+	}
+	if whole == len(out) {
+		return acc, whole
+	}
+	to, from, highest := packedInts(out[whole:], x[whole:])
+	if len(to) == 0 {
+		return acc, whole
+	}
 	ones := highest >> (8*size - 1)
 	before := uint64(acc) & (1<<(8*size) - 1) * ones // the last sum, in all integers
 	for i, y := range from {
@@ -279,8 +288,13 @@ func runningWords[E anyInt](acc E, out, x []E) (last E, whole int) {
 		to[i] = y
 		before = y >> (64 - 8*size) * ones
 	}
-	return E(before), len(to) * 8 / size
+	return E(before), whole + len(to)*8/size
 }
+
+// runningSums has assembly for running sums of integers, by their size in bytes. It sets integers of out to the sum of
+// acc, the integer of x and those before, for a number of vectors of 32 bytes, which is not 0. It returns the last sum.
+// The functions are nil without assembly.
+var runningSums [9]func(out, x *byte, acc uint64, vectors int) uint64
 
 // packedInts returns the first integers of two lists as words of 64 bits, which have several integers of 8 or 16 bits
 // each. It also returns the highest bits of a word's integers. The lists are empty for other sizes.

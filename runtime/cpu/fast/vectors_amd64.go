@@ -226,6 +226,7 @@ func init() {
 			leastFloat:      {runningLeast, runningLeastEach},
 			greatestFloat:   {runningGreatest, runningGreatestEach},
 		}
+		runningSums[1], runningSums[2], runningSums[4] = running8, running16, running32
 		between.doublesOfFloats, between.floatsOfDoubles = doublesOfFloats, floatsOfDoubles
 		between.longsOfWords, between.longsOfUnsigned = longsOfWords, longsOfUnsigned
 		between.wordsOfLongs, between.oddFloatsOfDoubles = wordsOfLongs, oddFloatsOfDoubles

@@ -55,6 +55,9 @@ func memory() {
 	for _, size := range []int{1, 2, 4, 8} {
 		replacements(size)
 	}
+	for _, size := range []int{1, 2, 4} {
+		runningIntegers(size)
+	}
 	convert("oddFloatsOfDoubles", "n float64 numbers, rounded to odd", "float32", "float64", 4, 8, oddFloats)
 	convert("wordsOfLongs", "the low words of n long words", "int32", "float64", 4, 8, func(from, to Mem) {
 		y, high := YMM(), YMM()
@@ -229,6 +232,56 @@ func replacements(size int) {
 	LEAQ(Mem{Base: from, Index: apart, Scale: uint8(size)}, from)
 	DECQ(rows)
 	JNZ(LabelRef("row"))
+	VZEROUPPER()
+	RET()
+}
+
+// runningIntegers generates the function of running sums of integers of `size` bytes.
+func runningIntegers(size int) {
+	name := fmt.Sprint("running", 8*size)
+	TEXT(name, NOSPLIT, "func(out, x *byte, acc uint64, vectors int) uint64")
+	Doc(fmt.Sprintf("%s sets each integer of out, of %d bytes, to the sum of acc, the integer of x and those before, for a", name,
+		size), "number of vectors of 32 bytes, which is not 0. It returns the last sum.")
+	add := map[int]func(ops ...Op){1: func(ops ...Op) { VPADDB(ops...) }, 2: func(ops ...Op) { VPADDW(ops...) },
+		4: func(ops ...Op) { VPADDD(ops...) }}[size]
+	last := GLOBL(name+"Last", RODATA|NOPTR) // a shuffle that repeats the last integer of each half
+	for i := range 32 {
+		DATA(i, U8(16-size+i%size))
+	}
+	out, x, vectors := Load(Param("out"), GP64()), Load(Param("x"), GP64()), Load(Param("vectors"), GP64())
+	acc, repeat, first := YMM(), YMM(), GP64()
+	Load(Param("acc"), first)
+	VMOVQ(first, acc.AsX())
+	switch size {
+	case 1:
+		VPBROADCASTB(acc.AsX(), acc)
+	case 2:
+		VPBROADCASTW(acc.AsX(), acc)
+	default:
+		VPBROADCASTD(acc.AsX(), acc)
+	}
+	VMOVDQU(last, repeat)
+	Label("next")
+	y, before := YMM(), YMM()
+	VMOVDQU(Mem{Base: x}, y)
+	for shift := size; shift < 16; shift *= 2 { // in each half
+		VPSLLDQ(Imm(uint64(shift)), y, before)
+		add(before, y, y)
+	}
+	VPSHUFB(repeat, y, before)
+	VPERM2I128(Imm(0x08), before, before, before) // 0, and the sum of the lower half
+	add(before, y, y)
+	add(acc, y, before)
+	VMOVDQU(before, Mem{Base: out})
+	VPERMQ(Imm(0xff), y, y) // the sum of the vector, apart from acc, so that the next vector need not wait for it
+	VPSHUFB(repeat, y, y)
+	add(y, acc, acc)
+	ADDQ(Imm(32), x)
+	ADDQ(Imm(32), out)
+	DECQ(vectors)
+	JNZ(LabelRef("next"))
+	VMOVQ(acc.AsX(), first)
+	Store(first, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
 }
