@@ -259,8 +259,8 @@ func addWords[E anyInt](acc, x []E) (whole int) {
 	return len(to) * 8 / int(unsafe.Sizeof(E(0)))
 }
 
-// runningWords sets the first integers of out to the running sums for acc and the integers of x, if they have at most 32
-// bits. It returns the last sum and their number.
+// runningWords sets the first integers of out to the running sums for acc and the integers of x, if they have at most
+// 32 bits. It returns the last sum and their number.
 func runningWords[E anyInt](acc E, out, x []E) (last E, whole int) {
 	size := int(unsafe.Sizeof(E(0)))
 	if f := runningSums[size]; f != nil && len(out)*size >= 32 {
