@@ -126,7 +126,7 @@ func TestConvolutionsOnMatrixUnits(t *testing.T) {
 func TestConvolutionsOfBytes(t *testing.T) {
 	dev := vktest.Device(t, vk.DeviceOptions{})
 	schedules := []kernel.Schedule{kernel.MatTile{Launch: kernel.Launch{Variant: kernel.VarMatTile, Workgroup: 64,
-		Vec: 4}, Tile: kernel.Tile{TileM: 32, TileN: 32, TileK: 64}, ThreadM: 4, ThreadN: 4}}
+		Vec: 4}, Tile: kernel.Tile{TileM: 16, TileN: 16, TileK: 32}, ThreadM: 2, ThreadN: 2}}
 	if fragments, ok := coopMat(dev.Caps(), ir.I8, 1, 2, 2, 1, 1); ok {
 		schedules = append(schedules, fragments, coopMat2(128, 32, 64, 32), coopMat2(256, 64, 128, 128))
 	}
