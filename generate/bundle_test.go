@@ -2,6 +2,7 @@ package generate
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/visiontest"
+	"github.com/vkc-go/vkc/ir"
 )
 
 // TestBundleOptions: options in a bundle are checked like options from a caller.
@@ -39,6 +41,11 @@ func TestBundleOptions(t *testing.T) {
 	_, err = Open(t.Context(), path, Options{Device: "cpu", Projector: "mmproj.gguf"})
 	if err == nil || !strings.Contains(err.Error(), "this bundle has no vision tower") {
 		t.Errorf("a tower for a bundle: %v", err)
+	}
+	tune := func(context.Context, *vkc.Device, []*ir.Graph) error { return nil }
+	_, err = Open(t.Context(), path, Options{Device: "cpu", Tune: tune})
+	if err == nil || !strings.Contains(err.Error(), "the schedules of a bundle are fixed") {
+		t.Errorf("tuning of a bundle: %v", err)
 	}
 	auto := openModel(t, path, Options{Device: "cpu", Projector: AutoProjector})
 	if _, err := auto.ReadImage(t.Context(), nil); err == nil || !strings.Contains(err.Error(),

@@ -1,11 +1,15 @@
 package generate
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/bundle"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
 )
@@ -20,6 +24,27 @@ func TestLoadPeak(t *testing.T) {
 	if more := stats.Peak - stats.InUse; caches == 0 || more > caches/2 {
 		t.Errorf("loading took %d bytes more than the %d that the model keeps, want at most half of its caches of %d",
 			more, stats.InUse, caches)
+	}
+}
+
+// TestTune: Options.Tune gets the graphs of all programs before any is compiled, and its error ends the load.
+func TestTune(t *testing.T) {
+	model, failed := tinyModel(t), errors.New("no time")
+	var names []string
+	o := Options{Device: "cpu", Context: 64, Parallel: 2}
+	o.Tune = func(_ context.Context, _ *vkc.Device, graphs []*ir.Graph) error {
+		for _, g := range graphs {
+			names = append(names, g.Name)
+		}
+		return failed
+	}
+	o.Progress = func(p vkc.Progress) { t.Errorf("%s before tuning", p.Stage) }
+	if m, err := Open(t.Context(), model, o); !errors.Is(err, failed) {
+		m.Close()
+		t.Fatalf("error %v, want %v", err, failed)
+	}
+	if want := []string{"batch", "batch", "steps"}; !slices.Equal(names, want) {
+		t.Errorf("tuned %q, want %q", names, want)
 	}
 }
 

@@ -62,6 +62,10 @@ type Options struct {
 	// not count.
 	GPUMemory uint64
 
+	// Tune, if set, is called once with the graphs of the programs for steps and prompts, before they are compiled. It
+	// may measure schedules on the model's device. Compiling then takes the fastest from the device's tuning file.
+	Tune func(context.Context, *vkc.Device, []*ir.Graph) error
+
 	// Progress, if set, receives the progress of compiling and loading. Its calls do not overlap. Each program has its
 	// own stages, and the shaders of one may compile while weights upload for another.
 	Progress func(vkc.Progress)

@@ -159,6 +159,9 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := m.tune(ctx, list, o); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first, others := &list[0], list[1:]
@@ -201,6 +204,26 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 		}
 	}
 	return nil
+}
+
+// tune calls Options.Tune with the graphs of the candidates. A bundle's programs are compiled already.
+func (m *Model) tune(ctx context.Context, list []candidate, o Options) error {
+	if o.Tune == nil {
+		return nil
+	}
+	if m.bundle != nil {
+		return wrongOption("Tune", "the schedules of a bundle are fixed when it is compiled: tune its GGUF file, and "+
+			"compile that")
+	}
+	var graphs []*ir.Graph
+	for _, c := range list {
+		g, err := withPrecision(c.graph, o.Precision)
+		if err != nil {
+			return err
+		}
+		graphs = append(graphs, g)
+	}
+	return o.Tune(ctx, m.device, graphs)
 }
 
 // compileAll compiles the candidates. It leaves out optional ones that are too large for the device.

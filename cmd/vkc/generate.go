@@ -30,6 +30,7 @@ type loadFlags struct {
 	guesses  *int // tokens guessed at a time, --draft-tokens; nil if not given
 	adapters loraFlag
 	images   []string // files of pictures
+	tune     time.Duration
 }
 
 type generateFlags struct {
@@ -121,6 +122,8 @@ func (f *loadFlags) registerText(a *app, flags *pflag.FlagSet) {
 	flags.Lookup("model").Usage = "the GGUF `FILE` of the model, its Hugging Face folder, or a bundle of vkc compile " +
 		"--generate"
 	flags.StringVar(&f.trusted, "trusted-keys", "", trustedHelp)
+	flags.DurationVar(&f.tune, "tune", 0, "first measure schedules of the model's kernels, as vkc tune does, for this "+
+		"`TIME` at most (0 means no time); later runs use the results and continue")
 	flags.BoolVar(&f.options.ContextShift, "context-shift", false,
 		"when the context is full, forget the older half of the text and continue")
 	flags.Var(&optionalInt{&f.options.Keep}, "keep",
@@ -209,6 +212,9 @@ func (f *loadFlags) check(command string) error {
 	if f.path == "" {
 		return usagef("-m MODEL.gguf is missing; see vkc %s --help", command)
 	}
+	if f.tune < 0 {
+		return usagef("--tune %v: want a time, at least 0", f.tune)
+	}
 	guess := &f.options.Speculation
 	if f.guesses != nil {
 		guess.Tokens = *f.guesses
@@ -254,7 +260,8 @@ func parseKV(text string) (ir.DType, error) {
 // optionFlags maps fields of generate.Options to the flags that set them.
 var optionFlags = map[string]string{"Context": "--ctx", "Cache": "--kv", "Precision": "--precision",
 	"Parallel": "--parallel", "Positions": "--kv-tokens", "Keep": "--keep", "Tokens": "--draft-tokens", "Split": "--split",
-	"Adapters": "--lora", "Projector": "--mmproj"}
+	"Adapters": "--lora", "Projector": "--mmproj",
+	"Tune": "--tune"}
 
 // open checks the flags and loads the model.
 func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
@@ -271,6 +278,11 @@ func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate
 func (f *loadFlags) setCallbacks(a *app) (done func()) {
 	bar := a.progress("loading")
 	f.options.Progress = bar.stage
+	if f.tune > 0 {
+		f.options.Tune = func(ctx context.Context, dev *vkc.Device, graphs []*ir.Graph) error {
+			return a.tuneBefore(ctx, dev, graphs, nil, f.tune)
+		}
+	}
 	f.options.Trust = func(ctx context.Context, p *vkc.Program) error { return a.trust(ctx, p, f.trusted) }
 	return bar.end
 }

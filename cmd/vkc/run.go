@@ -208,7 +208,7 @@ func (s *session) open(ctx context.Context, path string) (err error) {
 		return err
 	}
 	if s.flags.tune > 0 {
-		if err := s.tuneBefore(ctx, s.device, s.graph, s.bound, s.flags.tune); err != nil {
+		if err := s.tuneBefore(ctx, s.device, []*ir.Graph{s.graph}, s.bound, s.flags.tune); err != nil {
 			return err
 		}
 	}

@@ -203,14 +203,17 @@ func (a *app) measureKernels(ctx context.Context, lab tune.Lab, kernels []*tune.
 	return tune.Tune(ctx, lab, kernels, file, opt)
 }
 
-// tuneBefore measures the schedules of a graph's kernels for at most the given time, so that the graph can be compiled
-// with the fastest. symbols has the values of its symbols in the run. The device's own file keeps the results for later
-// runs.
-func (a *app) tuneBefore(ctx context.Context, dev *vkc.Device, g *ir.Graph, symbols map[string]int64,
+// tuneBefore measures the schedules of the graphs' kernels for at most the given time, so that the graphs can be
+// compiled with the fastest. symbols has the values of their symbols in the run. The device's own file keeps the
+// results for later runs.
+func (a *app) tuneBefore(ctx context.Context, dev *vkc.Device, graphs []*ir.Graph, symbols map[string]int64,
 	budget time.Duration) error {
 	if dev.IsCPU() {
 		a.say("--tune: the CPU has no schedules to measure")
 		return nil
+	}
+	if n := len(dev.Parts()); n > 1 {
+		return usagef("--tune goes with one device, and --device names %d", n)
 	}
 	lab, caps, err := tune.NewLab(ctx, dev)
 	if err != nil {
@@ -224,11 +227,16 @@ func (a *app) tuneBefore(ctx context.Context, dev *vkc.Device, g *ir.Graph, symb
 		return err
 	}
 	caps = file.On(caps)
-	kernels, err := tune.Kernels(ctx, g, caps, symbols)
-	if err != nil {
-		return err
+	var lists [][]*tune.Kernel
+	for _, g := range graphs {
+		list, err := tune.Kernels(ctx, g, caps, symbols)
+		if err != nil {
+			return err
+		}
+		lists = append(lists, list)
 	}
-	rows, err := a.measureKernels(ctx, lab, kernels, file, path, tune.Options{Caps: caps, Budget: budget})
+	rows, err := a.measureKernels(ctx, lab, tune.Merge(lists...), file, path,
+		tune.Options{Caps: caps, Budget: budget})
 	faster, left := 0, 0
 	for _, r := range rows {
 		if r.Changed {

@@ -195,6 +195,11 @@ func TestTuneInterrupted(t *testing.T) {
 func TestTuneRefuses(t *testing.T) {
 	fails(t, exitUsage, mlpArgs(t, "--tune", "1s", "--no-tuning"), "--tune 1s")
 	fails(t, exitUsage, []string{"run", bundleOf(t), "--tune", "1s"}, "--tune: the schedules of a bundle are fixed")
+	line := []string{"generate", "-m", gollama, "-p", "x", "-n", "1", "--device", "cpu", "--tune"}
+	fails(t, exitUsage, append(line, "-1s"), "--tune -1s")
+	if r := ok(t, append(line, "1ms")...); !strings.Contains(r.stderr, "--tune: the CPU has no schedules to measure") {
+		t.Errorf("generate --tune on the CPU prints\n%s", r.stderr)
+	}
 	if r := ok(t, mlpArgs(t, "--device", "cpu", "--tune", "1ms")...); !strings.Contains(r.stderr,
 		"the CPU has no schedules to measure") {
 		t.Errorf("run --tune on the CPU prints\n%s", r.stderr)
