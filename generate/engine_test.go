@@ -567,7 +567,7 @@ func TestAhead(t *testing.T) {
 	var want [][]int32
 	for _, o := range []Options{
 		{Device: "cpu"}, {Device: "cpu", Ahead: 3}, {Device: "vulkan", Ahead: 1}, {Device: "vulkan"},
-		{Device: "vulkan", Ahead: 20, Parallel: 3},
+		{Device: "vulkan", Ahead: 20, Parallel: 3}, {Device: "vulkan", Parallel: 3, Deterministic: true},
 		{Device: "vulkan,vulkan"}, {Device: "vulkan,vulkan", Ahead: 7, Parallel: 3, Deterministic: true},
 		{Device: "vulkan,vulkan,vulkan,vulkan", Parallel: 3, Deterministic: true},
 	} {

@@ -94,7 +94,7 @@ func TestLateFallback(t *testing.T) {
 	defer autoTakesVulkan()()
 	setMixed(t, false)
 	late, model := regexp.MustCompile("sampler|scores"), tinyModel(t)
-	for _, o := range []Options{{}, {Parallel: 2, Positions: 256}} {
+	for _, o := range []Options{{}, {Parallel: 2}, {Parallel: 2, Positions: 256}} {
 		var programs []string // that a device did not load
 		fails := false
 		loadOn = func(ctx context.Context, d *vkc.Device, p *vkc.Program, lo vkc.LoadOptions) (*vkc.Executable, error) {
