@@ -115,8 +115,8 @@ func (r *rewriter) keepsRows(n *ir.Node, s foldSize) bool {
 		return r.pricer.Price(kernel.Rewrite{Rule: "decompose", Work: &w})
 	}
 	kept := price(kernel.Work{Form: kernel.FormKeptRows, Format: x.DType, Rows: ir.Dim{Add: s.rows},
-		Depth: ir.Dim{Add: s.length}, Bytes: 2 * bytes, Launches: 1})
-	return kept.Note == "" && kept.After < price(kernel.Work{Bytes: 3 * bytes, Launches: 3}).After
+		Depth: ir.Dim{Add: s.length}, Bytes: float64(2 * bytes), Launches: 1})
+	return kept.Note == "" && kept.After < price(kernel.Work{Bytes: float64(3 * bytes), Launches: 3}).After
 }
 
 // extremumOf maps argmax to max, and argmin to min.

@@ -244,8 +244,8 @@ func (r *Writer) takeIfBetter(f fold, value, place expr.Expr) {
 // shared memory, and every lane folds the results of its row in the same order.
 func (r *Writer) exchangeSubgroups(f fold) {
 	subgroups := r.Launch.Workgroup / r.Launch.Subgroup
-	// A subgroup has lanes of one row, or of all rows of the workgroup. parts is the number of subgroups with lanes of a
-	// row.
+	// A subgroup has lanes of one row, or of all rows of the workgroup. parts is the number of subgroups that share a
+	// row, and held the number of rows in a subgroup.
 	parts, held := r.Lanes/r.Launch.Subgroup, 1
 	if r.Across {
 		parts, held = subgroups, r.Rows
