@@ -5,7 +5,6 @@ import (
 	"os"
 	"regexp"
 	goruntime "runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,25 +70,10 @@ func skipOrFail(t *testing.T, err error) {
 	}
 }
 
-// ordinary matches the names of cases of ordinary values in a small matrix.
-var ordinary = regexp.MustCompile(`^[a-z0-9_]+/[a-z0-9]+/(to [a-z0-9]+/)?7x13$`)
-
-// quick matches the names of the quick cases, without elementwise ops and casts of ordinary values: TestOpsOnDevice of
-// package glsl has these with every dtype, and every pair of arguments that are hard.
-func quick() *regexp.Regexp {
-	var names []string
-	for _, c := range optest.Select(optest.Options{Smoke: true}) {
-		if c.Op.Class() != ir.ClassElementwise || !ordinary.MatchString(c.Name) {
-			names = append(names, regexp.QuoteMeta(c.Name))
-		}
-	}
-	return regexp.MustCompile("^(" + strings.Join(names, "|") + ")$")
-}
-
 // TestDevice runs the quick cases, or those matching VKC_OPTEST, on the device.
 func TestDevice(t *testing.T) {
 	dev := openDevice(t)
-	opt := optest.Options{Filter: quick(), Smoke: true}
+	opt := optest.Options{Smoke: true}
 	if text := os.Getenv("VKC_OPTEST"); text != "" {
 		filter, err := regexp.Compile(text)
 		if err != nil {
