@@ -46,8 +46,9 @@
 // # Access
 //
 // With Options.Key a request must carry the key. Without a key, the server answers only requests that name this machine
-// as their host, by a loopback address or localhost, unless Options.AnyHost is set. So a web page from elsewhere, open
-// in a browser on this machine, cannot use the server.
+// as their host, by a loopback address or localhost, unless Options.AnyHost is set. Options.Hosts allows further hosts.
+// Web pages of other sites, open in a browser on this machine, cannot reach the server under their own site's name. If
+// they name localhost, only pages of Options.Origins can use the server: see allowOrigin and admit.
 package serve
 
 import (

@@ -14,8 +14,8 @@ import (
 	"github.com/vkc-go/vkc/internal/generator"
 )
 
-// verifyBundle checks all that a bundle claims: its checksums, signature, shaders, and that they are its compiled
-// graph. It prints a line for each.
+// verifyBundle checks a bundle's checksums, its signature and its shaders. It also compiles the bundle's graph and
+// checks that the shaders are the result. It prints a line for each check.
 func (a *app) verifyBundle(ctx context.Context, path string, f *verifyFlags) (err error) {
 	if f.ops || f.quick || f.cases || f.json || f.filter != "" {
 		return usagef("--ops and its flags are for ops, and %s is a bundle: leave them out", path)

@@ -163,7 +163,7 @@ func floatText(f float64, inf, nan string) string {
 	}
 	s := strconv.FormatFloat(f, 'e', -1, 64)
 	exp, _ := strconv.Atoi(s[strings.IndexByte(s, 'e')+1:])
-	if exp < -4 || exp >= 16 { // exp >= 16 { || Python's limits for an exponent
+	if exp < -4 || exp >= 16 { // beyond these limits, Python writes an exponent
 		return s
 	}
 	s = strconv.FormatFloat(f, 'f', -1, 64)

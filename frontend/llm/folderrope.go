@@ -139,14 +139,16 @@ func (c *folderConfig) setYaRN(a architecture, scaling map[string]any, trained i
 	c.setFloat("rope.scaling.yarn_log_multiplier", c.numberIn(scaling, "mscale_all_dim"))
 }
 
-// setLlama3 computes Llama 3's factors of the rotary angles. Angles of short wavelength stay, and angles of long
-// wavelength are divided by the factor. Between the two bounds the factor changes smoothly.
+// setLlama3 computes Llama 3's factors of the rotary angles, from the number of turns that an angle makes in trained
+// positions. An angle with at least high_freq_factor turns stays. An angle with at most low_freq_factor turns is
+// divided by the factor. Between these bounds the divisor changes smoothly. dims is the number of rotated elements of a head.
 func (c *folderConfig) setLlama3(scaling map[string]any, dims, trained int) {
 	factor, base := c.numberIn(scaling, "factor"), 10000.0
 	low, high := c.numberIn(scaling, "low_freq_factor"), c.numberIn(scaling, "high_freq_factor")
 	if v, ok := c.set["rope.freq_base"].(float32); ok {
 		base = float64(v)
 	}
+	// The bound of dims limits the memory of the factors. Its error has no message of its own.
 	if !(low > 0 && high > low && factor > 0) || dims > maxHeadDim {
 		c.fail("rope_scaling has the factor %v from %v to %v: want positive numbers, the second below the third",
 			factor, low, high)

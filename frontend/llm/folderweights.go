@@ -153,7 +153,7 @@ type folderWeightNames struct {
 	base    [2]string // a prefix of names in the table, and the prefix that the folder has instead
 	used    map[string]bool
 	add     func(o Origin)                                   // called for each order of columns
-	made    func(o Origin, p weightSpec, s sizes, kept bool) // called for each weight
+	made    func(o Origin, p weightSpec, s sizes, kept bool) // called for each weight; see folderConfig.converted
 }
 
 // findBase finds the prefix of the folder's names. A model without an output has no "model." before its names, and a
@@ -203,18 +203,19 @@ func (f *folderWeightNames) rebased(name string) string {
 	return name
 }
 
-// find adds a weight and its bias, if the folder has them, by calling made. prefix is the prefix of the layer's names
-// in GGUF, and layer the prefix in the folder.
+// find looks for weight p and its bias in the folder, and calls f.made for each that it finds. prefix is the prefix of
+// the layer's names in GGUF, and layer the prefix in the folder. s has the layer's sizes.
 func (f *folderWeightNames) find(prefix, layer string, p weightSpec, s sizes) {
 	suffixes := []string{".weight", ".bias"}
 	if p.bare {
 		suffixes = []string{""}
 	}
 	for _, suffix := range suffixes {
-		// The lines of the table are alternatives: the first one for which the folder has tensors counts.
 		if suffix == ".bias" && p.bias == nil || suffix == ".weight" && p.onlyBias {
 			continue
 		}
+		// The lines of the table are alternatives: the first one for which the folder has tensors counts. line[0] is
+		// the name in the folder, and the rest are names of changes (see change).
 		for _, line := range f.table[p.name] {
 			o := Origin{Name: prefix + p.name + suffix}
 			if f.from(&o, layer+line[0], suffix) {

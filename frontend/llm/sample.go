@@ -217,7 +217,9 @@ func (s sampler) penalize(logits, recent frontend.Tensor) frontend.Tensor {
 	return count.Gt(count.Lit(0)).Where(less, logits)
 }
 
-// penalizeRepetition applies DRY. Along axis 1, the values below belong to the tokens back from a place in the history.
+// penalizeRepetition applies DRY ("don't repeat yourself"). If the last n tokens occurred before, the token that
+// followed them there loses multiplier * base^(n-allowed), if n is at least allowed; see Sampler. Element i along axis
+// 1 of windows and ends is the token i places before a place in the history.
 func (s sampler) penalizeRepetition(logits frontend.Tensor) frontend.Tensor {
 	history := s.b.Input("history", ir.I32, s.rows, ir.D(DryHistory))
 	var before, last []int32 // the places in the padded history of the tokens back from each place, and from the end

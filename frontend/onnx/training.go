@@ -41,8 +41,10 @@ func gradient(c *call) []*value {
 	return several(frontend.Grad(loss, params...)...)
 }
 
-// optimized builds an optimizer, which updates each parameter by step. Its inputs are a rate, the number of updates,
-// the parameters, their gradients, and then the states: for each kind of state one per parameter.
+// optimized builds an optimizer op, which updates each parameter by step. states is the number of kinds of state. The
+// op's inputs are a rate, the number of updates, the parameters, their gradients, and then the states: for each kind of
+// state one per parameter. step returns the new parameter and its new states, one of each kind. The op's results are
+// the new parameters and then the new states, in the order of the inputs.
 func (c *call) optimized(states int, step func(rate, count, x, gradient tensor, state []tensor) []tensor) []*value {
 	n := (len(c.in) - 2) / (2 + states)
 	if n < 1 || len(c.in) != 2+n*(2+states) {

@@ -51,6 +51,7 @@ type errorSums struct {
 func (e *errorSums) add(x, y []float32) {
 	for i, v := range x {
 		d := float64(y[i]) - float64(v)
+		// float64 rounds the product before the sum, on every processor.
 		e.error += float64(d * d)
 		e.total += float64(float64(v) * float64(v))
 		e.worst = max(e.worst, math.Abs(d))

@@ -173,8 +173,9 @@ func (p *pipeline) encodeWords(out []int32, text string, begins bool) []int32 {
 	return out
 }
 
-// inner reports whether a token is found in the normalized text. A token with punctuation may be markup, which users'
-// text must not become. It is found in the text as it is, and only if Options.Special allows that.
+// inner reports whether a token is found in the normalized text. All other tokens are found in the text before it is
+// normalized. Some of them may be markup: special tokens and tokens with punctuation. Users' text must not become
+// markup, so these are found only if Options.Special allows that (see readAdded).
 func (t addedToken) inner() bool {
 	return t.Normalized && !t.Special && t.Content != "" && !strings.ContainsFunc(t.Content, isSign)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// sentencePiece is the byte-pair encoding of SentencePiece (Kudo and Richardson 2018). A blank is its character for a
-// space.
+// sentencePiece is the byte-pair encoding of SentencePiece (Kudo and Richardson 2018). It writes a space as U+2581, the
+// constant blank.
 type sentencePiece struct {
 	merger  merger
 	leading bool // a space is added before a text

@@ -35,14 +35,15 @@ const (
 )
 
 // Tile returns the views of a picture, given the picture's size in pixels and the grid of Fit, and their place in a
-// prompt. It returns a *PictureError if they need more than maxRows rows, or if there are more than 256 views.
+// prompt. A row of a view takes the place of one token. It returns a *PictureError if the views need more than maxRows
+// rows, or if there are more than 256 views.
 func (c Config) Tile(width, height int, g Grid, maxRows int) (Tiling, error) {
 	p, err := findProjector(c.Projector)
 	if err != nil {
 		return Tiling{}, fmt.Errorf("vision: %w", err)
 	}
 	whole := View{Width: g.Columns * c.PatchSize, Height: g.Rows * c.PatchSize}
-	if p.tile == nil || p.manySizes { // p.manySizes { || the tower reads the picture as one view
+	if p.tile == nil || p.manySizes { // manySizes: the tower reads the picture as one view
 		return Tiling{Views: []View{whole}}, nil
 	}
 	t := p.tile(c, width, height, whole)

@@ -20,8 +20,8 @@ var Rounds = &analysis.Analyzer{
 	Run:  runRounds,
 }
 
-// roundsAnyhow are the folders of packages in which one rounding is as good as two: they measure, draw or bound errors,
-// or show how to use the module.
+// roundsAnyhow are the folders of packages that this check leaves out. There the result of x*y + z may depend on the
+// processor, which rounds x*y first or not. The packages measure, draw or bound errors, or show how to use the module.
 var roundsAnyhow = []string{"bench", "examples", "internal/chart", "internal/graphgen", "internal/quantreport"}
 
 // runRounds finds variables, fields and functions that are products of floats, and then reports sums of products that

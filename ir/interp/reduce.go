@@ -152,7 +152,7 @@ func newFolder(in *ir.Fold, attrs ir.Attrs) *folder {
 	return f
 }
 
-// leaf returns the function that reads the value of a leaf.
+// leaf returns the function that reads the value of s, a leaf of a formula of the fold. attrs are the op's attributes.
 func (f *folder) leaf(s *ir.Scalar, attrs ir.Attrs) func() float64 {
 	switch s.Leaf {
 	case ir.LeafElement:
@@ -163,7 +163,7 @@ func (f *folder) leaf(s *ir.Scalar, attrs ir.Attrs) func() float64 {
 		return func() float64 { return f.results[s.Step] / float64(f.n) }
 	case ir.LeafFirst:
 		return func() float64 { return f.first }
-	case ir.LeafCount:
+	case ir.LeafCount: // such as the divisor of a variance: the number of elements minus attribute correction
 		return func() float64 { return max(float64(f.n)-float64(attrs.Int(s.Attr)), 0) }
 	case ir.LeafAttr:
 		v := attrs.Float(s.Attr)

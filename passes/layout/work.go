@@ -23,8 +23,8 @@ func countAccesses(k *kernel.Kernel) map[int]int64 {
 
 // mapBytes estimates the bytes that a map or quantizing kernel moves to and from a buffer of dtype t. accesses is the
 // number of loads and stores per point, or per element of a block. The result can be less than the buffer's size, for
-// example if the kernel writes only a slice of a large state. For kernels of other families, which read whole buffers,
-// it returns math.MaxInt64.
+// example if the kernel writes only a slice of a large state. Kernels of other families read whole buffers. For them it
+// returns math.MaxInt64, so that the caller's minimum is the buffer's size.
 func mapBytes(k *kernel.Kernel, t ir.DType, accesses int64) int64 {
 	// The limits on points and accesses below prevent overflows.
 	points := ir.Shape(k.Parallel).MaxElems()

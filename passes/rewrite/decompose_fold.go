@@ -140,9 +140,10 @@ func (f *longFold) computed(n *ir.Node, fold *ir.Fold, x *ir.Node, params []*ir.
 	return e.finish(fold, params)
 }
 
-// step returns the result of one step of a fold for whole rows, computed from the results of the chunks. A step with a
-// merge rule (ir.Step.Merge) combines results of chunks that are relative to each chunk, such as sums of differences
-// from its mean.
+// step returns the result of step s of a fold for whole rows, computed from the results of the chunks. whole has the
+// results of the earlier steps for whole rows. If s has a merge rule (ir.Step.Merge), each chunk is folded with its own
+// results of the earlier steps. For example, it sums differences from the chunk's mean. The rule converts the chunk's
+// result to its contribution to the row's result.
 func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 	if s.Merge == nil { // the step uses no results of earlier steps
 		return f.fold(s.By, whole.element(s.Map))
@@ -330,6 +331,8 @@ func (f *longFold) perRow(x *ir.Node) *ir.Node {
 	for i := range ones {
 		ones[i] = 1
 	}
+	// x may have other axes than the original tensor in place of First to Last, such as [1, 1, 1]. The axes after Last
+	// are the same, so they are counted from the end.
 	whole := cut{First: f.First, Last: x.Rank() - (len(f.folded) - f.Last)}
 	return f.reshape(x, whole.with(x.Shape(), ones...))
 }

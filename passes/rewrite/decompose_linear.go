@@ -80,6 +80,8 @@ func (r *rewriter) solveBlock(a, b *ir.Node, lower, transpose bool) *ir.Node {
 // coefficients in a from the remaining rows of b. A lower triangle is solved from the first row on, and an upper one
 // from the last row on. Transposing exchanges the two.
 func (r *rewriter) triangularSolve(a, b *ir.Node, lower, transpose bool) *ir.Node {
+	// size is the largest number of rows that one kernel solves. n is an extent, a constant: triangular_solve refuses
+	// symbols (see ir.Dim).
 	size, n := realsOf(a.DType()).block, a.Shape()[1].Add
 	if n <= size {
 		return r.solveBlock(a, b, lower, transpose)

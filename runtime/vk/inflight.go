@@ -28,9 +28,9 @@ const (
 	// sharedKept is the largest size in bytes of an output for which memory is kept for later runs at all. Above
 	// reusedKept, all elements of the ring share the memory of one output.
 	sharedKept = 64 << 20
-	// maxBound is the largest number of bound recordings per element of the ring. Different combinations of tensors
-	// need different recordings. For example, the first decoding step of a sequence reads its token from another buffer
-	// than later steps.
+	// maxBound is the largest number of bound recordings per element of inFlight.ring. A bound recording is a recorded
+	// command buffer for fixed tensors, so other combinations of tensors need other recordings. For example, the first
+	// decoding step of a sequence reads its token from another buffer than later steps.
 	maxBound = 4
 )
 

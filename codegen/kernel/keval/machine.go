@@ -36,7 +36,8 @@ type Machine struct {
 	gated   []int             // the steps that a gate may skip; see kernel.Region
 }
 
-// New checks a program and its kernels, one per step, and loads the weights.
+// New checks a program and its kernels, one per step. It allocates memory, loads the weights and the first values of
+// the states, and runs the steps that run once at load. An error may come from the program, a kernel or opt.Weights.
 func New(p *kernel.Program, kernels []*kernel.Kernel, opt Options) (m *Machine, err error) {
 	defer bailout.Caught(&err)
 	if len(kernels) != len(p.Steps) {
@@ -51,7 +52,7 @@ func New(p *kernel.Program, kernels []*kernel.Kernel, opt Options) (m *Machine, 
 	m = &Machine{gated: p.Gated(), prog: p, kernels: kernels, opt: opt, arena: newMemory(p.ArenaBytes),
 		decoded: map[int][]float32{}}
 	for i := range p.Buffers {
-		m.mem = append(m.mem, m.allocate(i))
+		m.mem = append(m.mem, m.allocate(i)) // it also loads a weight
 	}
 	for _, p := range m.prog.States {
 		d, err := p.First(m.opt.Weights)

@@ -90,7 +90,7 @@ func cast(c *call) string {
 	switch {
 	case from == to:
 		return x
-	case to.Float().Exponents: // ONNX ignores the sign // f8e8m0, which has no sign
+	case to.Float().Exponents: // f8e8m0 has no sign, and ONNX would drop the sign of x
 		if !from.IsFloat() || from.Bits() < 32 {
 			x, from = c.cast(x, ir.F32), ir.F32
 		}

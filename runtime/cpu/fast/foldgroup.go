@@ -222,7 +222,8 @@ func withinPlain(list []float64, least, most float64) bool {
 	return !slices.ContainsFunc(list, func(y float64) bool { return !(math.Abs(y) >= least && math.Abs(y) <= most) })
 }
 
-// put rounds or wraps row values to the node's dtype, and stores them in the output from element `at` on.
+// put rounds or wraps row values to the node's dtype, and stores them in the output from element `at` on. A fold in
+// float32 has integers as words: 32-bit integers in the bits of float32 numbers.
 func (g *groupFold[T]) put(at int, values []float64) {
 	if g.room == nil {
 		g.room = make([]T, block)
@@ -245,6 +246,7 @@ func (g *groupFold[T]) put(at int, values []float64) {
 			}
 		case []float64:
 			for i, y := range values[:n] {
+				// Integers are 64-bit words here. The reducers return them as bits, so they need no rounding.
 				if list[i] = y; !g.ofWords() {
 					list[i] = ir.RoundTo(y, t)
 				}

@@ -111,8 +111,10 @@ func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 	RET()
 }
 
-// foldWide generates the loop over a row's elements as float64 numbers, and returns the results by lane. It has two
-// accumulators, so that steps need not wait for each other.
+// foldWide generates the loop over the n elements of a row at x, converted to float64. It returns the results by lane.
+// n is a positive multiple of w.lanes(). begin has the value that f starts with, in each lane. The loop prefetches the
+// elements at ahead, and counts the elements in `at`, which is 0 before. It has two accumulators, one for each half of
+// a vector of float32, so that steps need not wait for each other.
 func (w width) foldWide(f foldOf, x, ahead, at, n Register, begin VecVirtual, widen func(from Op, y VecVirtual)) VecVirtual {
 	acc, y := [2]VecVirtual{w.vector(), w.vector()}, w.vector()
 	for _, a := range acc {
