@@ -107,6 +107,7 @@ func (r *decoding) reusable(prompt []int32) int {
 	for n < min(len(r.tokens), len(prompt)) && r.tokens[n] == prompt[n] {
 		n++
 	}
+	// Without a cutter, caches cannot get shorter, so all their tokens must be in the prompt.
 	if r.model.options.Deterministic || r.cutter == nil && n < len(r.tokens) {
 		return 0
 	}

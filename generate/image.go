@@ -487,7 +487,7 @@ func (v *visionTower) remember(sum [sha256.Size]byte, image *Image) {
 	bytes := 0
 	for i, r := range slices.Backward(v.recent) {
 		for _, p := range partsOf([]*Image{r.Image}) {
-			bytes += 4 * len(p.rows)
+			bytes += 4 * len(p.rows) // float32
 		}
 		if bytes > maxRecent && r.Image != image {
 			v.recent = v.recent[i+1:]
@@ -609,6 +609,7 @@ func (m *Model) patches(ctx context.Context, picture *vision.Picture, grid visio
 		return err
 	}
 	for _, view := range views {
+		// Matrices [rows of the view, height] and [columns of the view, width].
 		down, across := c.Filters(width, height, grid, view)
 		in := vkc.Tensors{"image": image}
 		err := errors.Join(addInput(in, "down", down, len(down)/height, height),

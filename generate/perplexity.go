@@ -110,7 +110,7 @@ func (m *Model) beginsTexts() (int32, bool) {
 // computes at most most of them.
 func scoresOf(ctx context.Context, exe *vkc.Executable, text []int32, most int) ([]float32, error) {
 	var all []float32
-	for begin := 0; begin < len(text)-1; begin += most {
+	for begin := 0; begin < len(text)-1; begin += most { // no token follows the last one
 		end, in := min(begin+most, len(text)-1), vkc.Tensors{}
 		if err := addInput(in, "tokens", text[begin:end], end-begin); err != nil {
 			return nil, err

@@ -151,7 +151,7 @@ func hostMemory() (bytes uint64) {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if rest, ok := strings.CutPrefix(lines.Text(), "MemTotal:"); ok {
 			if _, err := fmt.Sscanf(rest, "%d kB", &bytes); err == nil {
-				return bytes << 10
+				return bytes << 10 // the file's kB are 1024 bytes
 			}
 		}
 	}

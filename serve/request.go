@@ -432,6 +432,7 @@ func (q *request) answers(j *job) error {
 	if j.answers = j.wanted; q.BestOf != nil {
 		j.answers = *q.BestOf
 	}
+	// Too many answers of one prompt are an error of best_of, below.
 	switch {
 	case j.answers*len(j.prompts) > maxTexts && j.answers <= maxAnswers:
 		return refuse(http.StatusBadRequest, "prompt", "%d prompts of %d answers each: want at most %d answers in all",

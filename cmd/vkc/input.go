@@ -181,6 +181,7 @@ func missingSymbols(random []runtime.Port, known map[string]int64) error {
 	for _, p := range random {
 		for _, d := range p.Type.Shape {
 			flag := fmt.Sprintf("--symbol %s=N (at most %d)", d.Sym, d.Bound)
+			// The name of a derived symbol, such as S+T, is no identifier. Its value follows from the others.
 			if _, ok := known[d.Sym]; !ok && ir.IsIdent(d.Sym) && !slices.Contains(flags, flag) {
 				flags = append(flags, flag)
 			}

@@ -31,7 +31,7 @@ func (s *sizeFlag) Set(text string) error {
 	unit := 1.0
 	for i, letter := range "KMGT" {
 		if rest, ok := strings.CutSuffix(number, string(letter)); ok {
-			number, unit = rest, math.Ldexp(1, 10*(i+1))
+			number, unit = rest, math.Ldexp(1, 10*(i+1)) // 1024 to the power i+1
 			break
 		}
 	}

@@ -154,7 +154,7 @@ func (k *Kernel) ByteRows(v *Expr) (bytes, scale *Expr, ok bool) {
 			continue
 		}
 		if x = x.Args[0]; x.Kind == ExprLoad && x.DType == ir.I8 && !k.Bindings[x.Bind].Write {
-			return x, v.Args[1-i], true
+			return x, v.Args[1-i], true // the other argument is the scale
 		}
 	}
 	return nil, nil, false

@@ -241,6 +241,7 @@ func (w *identityWriter) factor(f *Factor) {
 	switch f.Kind {
 	case FactorAxis:
 		w.b = strconv.AppendInt(append(w.b, 'a'), int64(f.Axis), 10)
+		// An extent is written only where the axis has none yet, or another one.
 		if have, ok := w.extents[f.Axis]; !ok || have != f.Extent {
 			w.extents[f.Axis] = f.Extent
 			w.b = append(w.b, '<')

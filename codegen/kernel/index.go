@@ -277,6 +277,7 @@ func (x Index) Mul(y Index) Index {
 			terms = append(terms, mulTerms(s, t))
 		}
 	}
+	// The constants x.c and y.c are not among the terms.
 	terms = append(terms, x.Times(y.c).terms...)
 	terms = append(terms, y.Times(x.c).terms...)
 	return canonical(terms, x.c*y.c)

@@ -145,7 +145,7 @@ func (c *checker) checkGates() {
 		c.require(!borders || c.Steps[i].Barrier, "step %d (%s): no barrier stands where a region begins or ends", i,
 			c.Steps[i].Name)
 	}
-	words := int64(3 * len(c.Gated()))
+	words := int64(3 * len(c.Gated())) // a workgroup count is three words: x, y and z
 	counts := map[BufferKind]bool{}
 	for i, b := range c.Buffers {
 		if b.Kind != BufGrids && b.Kind != BufGated {

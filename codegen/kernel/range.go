@@ -128,7 +128,8 @@ func (c *rangeChecker) checkIndices() {
 	}
 }
 
-// position checks the index of an element of a buffer.
+// position checks the index of an element of a buffer. bind is the buffer's binding, or -1 for a random stream; format
+// and args describe the elements.
 func (c *rangeChecker) position(x Index, bind int, format string, args ...any) {
 	c.limit(x.Largest(), maxWide, bind, format, args...)
 	c.clamps(x, bind, format, args...)

@@ -17,7 +17,7 @@ func (k *Kernel) RowSums() bool { return k.Family == FamilyMatMul && len(k.Phase
 
 // CheckRowSums returns an error for phases that a matmul cannot have.
 func (k *Kernel) CheckRowSums() error {
-	col := len(k.Parallel) - 1
+	col := len(k.Parallel) - 1 // the axis of the matmul's columns
 	for i, p := range k.Phases {
 		switch {
 		case p.Combine != CombineSum || p.Value.DType != ir.F32 || p.Exclusive:

@@ -159,6 +159,7 @@ func (c Config) checkSpec(prefix string, p weightSpec) error {
 // checkLinear checks the order and the scales of a matrix, or of a stack of them, if the file has them; see nn.Linear.
 func (c Config) checkLinear(name string, shape ir.Shape) error {
 	last := len(shape) - 1
+	// The shape without the axis of rows: an order for each matrix of a stack.
 	columns := ir.Type{DType: ir.I32, Shape: append(slices.Clone(shape[:last-1]), shape[last])}
 	if order, ok := c.Types[name+orderSuffix]; ok && !order.Equal(columns) {
 		return fmt.Errorf("weight %q is %s: want %s, one element per input column", name+orderSuffix, order,
@@ -170,6 +171,7 @@ func (c Config) checkLinear(name string, shape ir.Shape) error {
 	}
 	if n := len(scale.Shape); scale.DType.IsFloat() && n == len(shape) && scale.Shape[:n-1].Equal(shape[:last]) {
 		groups := scale.Shape[last].Static()
+		// One group is one scale for the whole row.
 		if groups == 1 || groups > 1 && shape[last].Static()%groups == 0 && !c.Types[name+".weight"].DType.IsBlock() {
 			return nil
 		}

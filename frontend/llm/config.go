@@ -461,6 +461,7 @@ func (r *metadata) each(key string) []reflect.Value {
 	if all.Kind() != reflect.Slice {
 		return []reflect.Value{all}
 	}
+	// Without a number of layers, layers is 0 and every array is an error.
 	if layers, _ := r.f.Int(r.prefix + "block_count"); int64(all.Len()) != layers || all.Len() == 0 {
 		r.fail(key, "is an array of %d: want one number, or one for each of %d layers", all.Len(), layers)
 		return nil

@@ -51,7 +51,7 @@ func Embedding(cfg Config, maxTokens int) (*ir.Graph, error) {
 	if cfg.Pooling == PoolRank {
 		return nil, errors.New("llm: the model rates pairs of texts and makes no embeddings")
 	}
-	if !slices.Contains(poolings[1:], cfg.Pooling) {
+	if !slices.Contains(poolings[1:], cfg.Pooling) { // poolings[0] is none
 		return nil, fmt.Errorf("llm: the model makes no embeddings, pooling %q: want %s, %s or %s, as in a model made "+
 			"for embeddings", cfg.Pooling, PoolMean, PoolCLS, PoolLast)
 	}

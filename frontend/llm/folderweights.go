@@ -133,7 +133,7 @@ func matches(pattern, name string) bool {
 	}
 	name = name[len(parts[0]):]
 	for i, part := range parts[1:] {
-		if i == len(parts)-2 {
+		if i == len(parts)-2 { // the last part, which must end the name
 			return strings.HasSuffix(name, part)
 		}
 		_, after, ok := strings.Cut(name, part)
@@ -142,7 +142,7 @@ func matches(pattern, name string) bool {
 		}
 		name = after
 	}
-	return name == ""
+	return name == "" // a pattern without a star is the whole name
 }
 
 // folderWeightNames finds the tensors of weights.

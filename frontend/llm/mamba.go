@@ -118,7 +118,7 @@ func (c *folderConfig) mamba() {
 		c.setSize("ssm.inner_size", width*c.number("expand"))
 	}
 	if rank := c.values["time_step_rank"]; rank == nil || rank == "auto" {
-		c.setSize("ssm.time_step_rank", math.Ceil(width/16))
+		c.setSize("ssm.time_step_rank", math.Ceil(width/16)) // Mamba's default
 	} else {
 		c.setSize("ssm.time_step_rank", c.number("time_step_rank"))
 	}

@@ -124,7 +124,7 @@ func (l layer) goAlong(name string, dims []int, xs []frontend.Tensor,
 	if several {
 		xs = slices.Clone(xs)
 		for i, x := range xs {
-			each, _ := x.Dim(0).Quo2(texts)
+			each, _ := x.Dim(0).Quo2(texts) // the texts have equal numbers of tokens
 			xs[i] = x.Reshape(texts, each, x.Shape()[1:])
 		}
 	}

@@ -176,6 +176,7 @@ func Masker(cfg Config, texts int) (*ir.Graph, error) {
 		logits, rows := inputLogits(b, cfg, texts)
 		masks := b.Input("masks", ir.U32, rows, MaskWords(cfg.Vocab))
 		bits := masks.Unsqueeze(2).Shr(b.Iota(ir.U32, 0, MaskWord)).And(masks.Lit(1)).Reshape(rows, -1)
+		// Only NaN differs from itself. The last word may have bits beyond the vocabulary.
 		allowed := bits.Slice(1, 0, logits.Dim(1)).Ne(bits.Lit(0)).Or(logits.Ne(logits))
 		masked := only(allowed, logits)
 		shaped := masked

@@ -392,7 +392,7 @@ func causalConv(c *call) []*value {
 		past = c.x(3)
 	}
 	y, last := x.SwapAxes(1, 2).CausalConv1D(w.Reshape(w.Dim(0), w.Dim(2)), past.SwapAxes(1, 2))
-	if c.has(2) {
+	if c.has(2) { // the bias
 		y = y.Add(c.x(2))
 	}
 	if c.choice("activation", "none", "silu", "swish") != "none" {

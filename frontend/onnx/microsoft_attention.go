@@ -64,9 +64,9 @@ func (a *attentionNode) hidePadding(i int) {
 	}
 	m, batch, valid := castTo(a.c.x(i), ir.I32), a.q.Dim(0), tensor{}
 	switch {
-	case m.Rank() == 1 && m.Dim(0) == batch:
+	case m.Rank() == 1 && m.Dim(0) == batch: // the end of each text
 		valid = a.keys().Lt(m.Reshape(-1, 1, 1, 1))
-	case m.Rank() == 1 && m.Dim(0) == batch.Times(2):
+	case m.Rank() == 1 && m.Dim(0) == batch.Times(2): // the ends, and then the starts
 		both := m.Reshape(2, -1, 1, 1, 1)
 		valid = a.keys().Lt(both.Index(0, 0)).And(a.keys().Ge(both.Index(0, 1)))
 	case m.Rank() == 2:
@@ -139,7 +139,7 @@ func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
 func microsoftAttention(c *call) []*value {
 	a := &attentionNode{c: c}
 	x := matmul(c.x(0), c.x(1))
-	if c.has(2) {
+	if c.has(2) { // the bias of the projection
 		x = x.Add(c.x(2))
 	}
 	c.only("rotary_embedding_dim", 0, "it rotates nothing")
@@ -151,7 +151,7 @@ func microsoftAttention(c *call) []*value {
 		c.fail("attribute qkv_hidden_sizes is %v: want three numbers", sizes)
 	}
 	a.projected(x, c.mustInt("num_heads"), sizes)
-	return a.selfAttention(3, 4, 5, 6)
+	return a.selfAttention(3, 4, 5, 6) // mask, past, bias and length
 }
 
 // thirds divides the last axis of a projection among queries, keys and values.
@@ -169,11 +169,12 @@ func quantizedAttention(c *call) []*value {
 	y := c.int8MatMul(c.withZero(0, 6, false), c.withZero(1, 7, false)).Cast(ir.F32)
 	y = castTo(y.Mul(scalarOrRow(c.x(3)).Mul(scalarOrRow(c.x(4))).Cast(ir.F32)), c.x(3).DType()).Add(c.x(2))
 	a.projected(y, c.mustInt("num_heads"), c.thirds(y))
-	return a.selfAttention(5, 8, -1, -1)
+	return a.selfAttention(5, 8, -1, -1) // mask and past
 }
 
 // multiHeadAttention builds MultiHeadAttention. Its queries, keys and values are three inputs, or packed in one or two
-// tensors. Or its keys and values are the cache of another sequence.
+// tensors. Or its keys and values are the cache of another sequence. Input 3 is a bias of the operands, 4 the mask of
+// padding, 5 a bias of the scores, 6 and 7 the past keys and values, and 8 the length of the past.
 func multiHeadAttention(c *call) []*value {
 	a := &attentionNode{c: c, q: c.x(0)}
 	a.operands(c.mustInt("num_heads"), 3)
@@ -192,7 +193,9 @@ func multiHeadAttention(c *call) []*value {
 	return a.withScores()
 }
 
-// decoderMaskedAttention builds DecoderMaskedMultiHeadAttention, of one query for each sequence.
+// decoderMaskedAttention builds DecoderMaskedMultiHeadAttention, of one query for each sequence. Input 3 is the mask of
+// padding, 4 a bias of the scores, 5 and 6 the past keys and values, 7 the length of the past, and 10 a bias of the
+// operands.
 func decoderMaskedAttention(c *call) []*value {
 	a := &attentionNode{c: c, q: c.x(0)}
 	a.operands(c.mustInt("num_heads"), 10)
@@ -617,7 +620,7 @@ func microsoftCausalConv(c *call) []*value {
 }
 
 // engramGate builds EngramGate: a value times a gate, which depends on the match of a key and a query. The second
-// result is its RMS norm.
+// result is its RMS norm. Inputs 3 to 5 are the weights of the norms of the key, the query and the result.
 func engramGate(c *call) []*value {
 	key, query, value, eps := c.x(0), c.x(1), c.x(2), c.floatAttr("epsilon", 1e-5)
 	d, t := key.Dim(-1), key.DType()

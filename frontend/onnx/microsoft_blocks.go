@@ -190,7 +190,7 @@ func (b *blocked) readOrder(input int) {
 		b.c.fail("input %d, %s (g_idx), has %d elements for %d columns", input, ir.Printable(b.c.in[input].name),
 			len(groups), b.columns)
 	}
-	order := axesFrom(0, b.blocks()*b.block)
+	order := axesFrom(0, b.blocks()*b.block) // columns of padding stay at the end
 	slices.SortStableFunc(order[:b.columns], func(i, j int) int { return groups[i] - groups[j] })
 	for i, column := range order[:b.columns] {
 		if groups[column] != i/b.block {

@@ -98,13 +98,16 @@ func qlinearConcat(c *call) tensor {
 	return quantized(y, c.x(0).Reshape(), c.zeroPoint(1, false), c.dtypeOf(c.input(2)))
 }
 
+// qlinearWhere builds QLinearWhere. Inputs 1 and 4 are quantized tensors, and each has its scale and its zero point in
+// the next two inputs. Inputs 7 and 8 are the scale and the zero point of the result.
 func qlinearWhere(c *call) tensor {
 	y := c.x(0).Where(c.dequantized(1), c.dequantized(4))
 	return quantized(y, c.x(7).Reshape(), c.zeroPoint(8, false), c.dtypeOf(c.in[1]))
 }
 
-// qgemm builds QGemm: a matmul of quantized operands plus input 6, integers of the same scale. The result is quantized
-// if its scale is given.
+// qgemm builds QGemm: a matmul of quantized operands plus input 6, integers of the same scale. Inputs 0 to 2 are the
+// first operand, its scale and its zero point, and inputs 3 to 5 the same of the second. Input 7 is the result's scale
+// and input 8 its zero point. Without a scale, the result is not quantized.
 func qgemm(c *call) tensor {
 	a, b := c.withZero(0, 2, false), c.withZero(3, 5, false)
 	if c.flag("transA", false) {

@@ -159,7 +159,7 @@ func (m *Model) symbols() map[string]string {
 		for n := 2; taken[id]; n++ {
 			end := fmt.Sprintf("_%d", n)
 			id = SymbolOf(name)
-			id = id[:min(len(id), 64-len(end))] + end
+			id = id[:min(len(id), 64-len(end))] + end // an identifier has at most 64 bytes
 		}
 		symbols[name], taken[id] = id, true
 	}
@@ -190,7 +190,7 @@ func SymbolOf(name string) string {
 	if s == "" || s[0] >= '0' && s[0] <= '9' {
 		s = "n" + s
 	}
-	return s[:min(len(s), 64)]
+	return s[:min(len(s), 64)] // the longest identifier (ir.IsIdent)
 }
 
 // spelled lists the names of extents that a user may set, in the file's spelling. For an expression such as 2*s0 these

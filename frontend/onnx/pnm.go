@@ -45,6 +45,7 @@ func readPNMHeader(r io.Reader) (p *pnm, err error) {
 			return p, err
 		}
 	}
+	// A value has at most two bytes. The division keeps width*height from overflowing.
 	if p.width < 1 || p.height < 1 || p.width > maxPixels/p.height || p.most < 1 || p.most > 0xffff {
 		err = fmt.Errorf("a pnm picture of %d times %d pixels with values to %d", p.width, p.height, p.most)
 	}

@@ -121,7 +121,8 @@ type sliceArg struct {
 	step         int
 }
 
-// sliceArgs returns the arguments of Slice for each axis of a tensor of shape s.
+// sliceArgs returns the arguments of Slice for each axis of a tensor of shape s. Inputs 1 to 4 are starts, ends, axes
+// and steps. Without axes, the starts belong to the first axes; without steps, each step is 1.
 func (c *call) sliceArgs(s ir.Shape) []sliceArg {
 	out := make([]sliceArg, len(s))
 	for i, d := range s {
@@ -313,7 +314,8 @@ func (c *call) tiled(x tensor, repeats ir.Shape) tensor {
 	return x
 }
 
-// depthToSpace builds DepthToSpace: it moves channels into blocks of n*n positions.
+// depthToSpace builds DepthToSpace: it moves channels into blocks of n*n positions. Among the channels, the position in
+// the block is the outer coordinate in mode DCR, and the inner one in mode CRD.
 func depthToSpace(c *call) tensor {
 	x, n := c.x(0), c.mustInt("blocksize")
 	s := x.Shape()
@@ -357,7 +359,8 @@ func pad(c *call) tensor {
 	return c.padded(x, low, high)
 }
 
-// pads returns the padding of Pad before and after the elements of each axis.
+// pads returns the padding of Pad before and after the elements of each axis. Input 1 has first the padding before each
+// axis, and then the padding after each. Input 3 lists these axes; without it they are all axes.
 func (c *call) pads(rank int) (low, high []int) {
 	pads, axes := c.ints(1), axesFrom(0, rank)
 	if c.has(3) {

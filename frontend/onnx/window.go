@@ -379,7 +379,8 @@ func maxUnpool(c *call) tensor {
 	return y.Pad(low, high, 0)
 }
 
-// unpooledShape returns the shape of the tensor that a pooling to the shape of input 0 reads.
+// unpooledShape returns the shape of the tensor that a pooling to the shape of input 0 reads: along each axis,
+// (extent-1)*stride + kernel - pads. The two outermost axes, images and channels, stay.
 func (c *call) unpooledShape() ir.Shape {
 	s := c.shapeOf(c.input(0))
 	n := len(s) - 2

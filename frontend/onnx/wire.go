@@ -128,7 +128,7 @@ func (r *reader) fixed(f field, size int, to *[]byte) error {
 		return r.want(f, protowire.BytesType)
 	case len(f.bytes)%size != 0:
 		return r.src.Errorf(f.pos, "field %d has %d bytes of numbers of %d", f.num, len(f.bytes), size)
-	case len(*to) == 0:
+	case len(*to) == 0: // a limited capacity, so that a later append copies and does not write into the file
 		*to = f.bytes[:len(f.bytes):len(f.bytes)]
 	default:
 		*to = append(*to, f.bytes...)

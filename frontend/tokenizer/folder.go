@@ -313,8 +313,8 @@ func (r *folderReader) writeRoles() {
 // endsKey is the metadata key with further tokens that end an answer.
 const endsKey = "vkc.tokenizer.end_token_ids"
 
-// tokenIDs returns the token ids at a key of generation_config.json or config.json: one or a list. Ids outside of the
-// vocabulary are dropped.
+// tokenIDs returns the token ids at a key of generation_config.json or config.json: one or a list. The first file that
+// has the key counts. Ids outside of the vocabulary are dropped.
 func (r *folderReader) tokenIDs(key string) []int32 {
 	for _, file := range []map[string]json.RawMessage{r.generation, r.model, inner(r.model, "text_config")} {
 		var one int32
@@ -520,6 +520,7 @@ func (r *folderReader) isPlain(k kind) bool {
 		decodeJSON[typed]("decoder", d.Decoder).Type != "ByteLevel" {
 		return false
 	}
+	// Every byte must be a token, so that each text has tokens.
 	for _, b := range printable {
 		if _, ok := v.text[string(b)]; !ok {
 			return false

@@ -46,7 +46,7 @@ func (t *Tokenizer) readInfill(v *vocabulary) {
 		}
 	}
 	t.infill = Infill{found[0], found[1], found[2], found[3], found[4]}
-	if min(found[0], found[1], found[2]) == none {
+	if min(found[0], found[1], found[2]) == none { // none is less than every token
 		t.infill = Infill{none, none, none, none, none}
 	}
 }

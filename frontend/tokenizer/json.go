@@ -304,17 +304,20 @@ func frameOf(raw json.RawMessage) (before, after []int32, err error) {
 	return before, after, nil
 }
 
-// readFrame reads a post-processor, and returns the tokens that it adds before and after a text.
+// readFrame reads a post-processor, and returns the tokens that it adds before and after a text. depth is the number of
+// sequences around it.
 func readFrame(raw json.RawMessage, depth int) (before, after []int32) {
 	checkNesting("post-processor", depth)
 	switch kind := decodeJSON[typed]("post_processor", raw).Type; kind {
 	case "ByteLevel":
 	case "BertProcessing", "RobertaProcessing":
+		// Each is a pair of a name and an id.
 		c := decodeJSON[struct{ Sep, Cls [2]json.RawMessage }](kind, raw)
 		return []int32{decodeJSON[int32](kind, c.Cls[1])}, []int32{decodeJSON[int32](kind, c.Sep[1])}
 	case "Sequence":
 		for _, part := range decodeJSON[struct{ Processors []json.RawMessage }](kind, raw).Processors {
 			first, last := readFrame(part, depth+1)
+			// A later part adds its tokens around the tokens of earlier parts.
 			before, after = slices.Concat(first, before), append(after, last...)
 		}
 	case "TemplateProcessing":

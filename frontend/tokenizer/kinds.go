@@ -282,9 +282,9 @@ func signRun(text string, not class) int {
 //
 // With han, the pattern begins with \p{Han}+, and other words contain no Han characters.
 type o200k struct {
-	digits   int
-	suffixes folding
-	tail     string
+	digits   int     // the most digits of a word
+	suffixes folding // which suffixes such as 's a word takes
+	tail     string  // the characters that signs take after them
 	han      bool
 }
 

@@ -39,7 +39,7 @@ func (t *lineBPE) encode(out []int32, text string, _ bool) []int32 {
 		n := strings.IndexByte(text, '\n')
 		if n < 0 {
 			n = len(text)
-		} else if n == 0 {
+		} else if n == 0 { // the text begins with line feeds
 			n = len(text) - len(strings.TrimLeft(text, "\n"))
 		}
 		if id, ok := t.whole[text[:n]]; ok {

@@ -146,7 +146,7 @@ func (m *merging) pop() candidate {
 	m.heap = m.heap[:n]
 	i := 0
 	for {
-		down := 2*i + 1
+		down := 2*i + 1 // the candidates below i are this one and the next
 		if down >= n {
 			break
 		}

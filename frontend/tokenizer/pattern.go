@@ -330,7 +330,7 @@ func (m *matching) all(pc, at int) (end int, failed bool) {
 	in, size := &m.p.code[pc], len(m.text)+1
 	end = at
 	count := 0
-	for count != in.most && !failed {
+	for count != in.most && !failed { // a negative in.most is no limit
 		n := in.set.match(m.text, end)
 		if n == 0 {
 			break
@@ -473,7 +473,7 @@ func (s *charSet) match(text string, at int) int {
 		return 0
 	}
 	if b := text[at]; b < utf8.RuneSelf {
-		return int(s.ascii[b/64] >> (b % 64) & 1)
+		return int(s.ascii[b/64] >> (b % 64) & 1) // the bit of b: one byte matches or none
 	}
 	if r, n := utf8.DecodeRuneInString(text[at:]); s.has(r) {
 		return n

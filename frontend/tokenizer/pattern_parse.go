@@ -217,7 +217,7 @@ func (p *patternParser) group() *node {
 		bailout.Unless(ok, "a comment has no end")
 		p.rest = after
 		return nil
-	case strings.HasPrefix(p.rest, "?<"):
+	case strings.HasPrefix(p.rest, "?<"): // a name, which changes nothing
 		_, after, ok := strings.Cut(p.rest, ">")
 		bailout.Unless(ok, "the name of a group has no end: %q", p.rest)
 		p.rest = after
@@ -261,6 +261,7 @@ func (p *patternParser) options() *node {
 
 // escape parses an escape outside of a set, after its backslash.
 func (p *patternParser) escape() *node {
+	// word reports whether word characters are before and after a position.
 	word := func(text string, at int) (before, after bool) {
 		if r, n := utf8.DecodeLastRuneInString(text[:at]); n > 0 {
 			before = isPatternWord(r)
@@ -287,6 +288,7 @@ func (p *patternParser) escape() *node {
 			return p.setNode(func(r rune) bool { return strings.ContainsRune(string(s), r) })
 		}
 		return &node{kind: nodeChoice, subs: []*node{{kind: nodeSequence, subs: []*node{one('\r'), one('\n')}},
+			// The last three are the next line, the line separator and the paragraph separator.
 			one('\n', '\v', '\f', '\r', 0x85, 0x2028, 0x2029)}}
 	}
 	return p.setNode(p.escapedSet())
@@ -347,7 +349,7 @@ func (p *patternParser) escapedRune(r rune) rune {
 		p.rest = p.rest[n:]
 		return hex(text)
 	}
-	const controls = "tnrfvae0"
+	const controls = "tnrfvae0" // in the order of the characters in the next string
 	if i := strings.IndexRune(controls, r); i >= 0 {
 		return rune("\t\n\r\f\v\a\x1b\x00"[i])
 	}

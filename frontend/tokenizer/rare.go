@@ -33,6 +33,7 @@ func halves(text string) int {
 	}
 	for most := 512; most > 1; most /= 2 {
 		n := prefixUpTo(text, space, most)
+		// (?!\S): white space or the end of the text follows.
 		if c, _ := next(text[n:]); utf8.RuneCountInString(text[:n]) == most && (n == len(text) || c&space != 0) {
 			return n
 		}

@@ -73,7 +73,7 @@ func (t *sentencePiece) encode(out []int32, text string, _ bool) []int32 {
 	}
 	for len(text) > 0 {
 		body := strings.TrimLeft(text, blank)
-		n := len(text) - len(body)
+		n := len(text) - len(body) // bytes of the word: the blanks, and the body up to the next blank
 		if end := strings.Index(body, blank); end >= 0 {
 			n += end
 		} else {

@@ -199,7 +199,7 @@ func parseCharsmap(key string, data []byte) (m charsmap, err error) {
 	if len(data) < 4 {
 		return m, fmt.Errorf("%s has %d bytes: want 4 for a length, and so on", key, len(data))
 	}
-	size := binary.LittleEndian.Uint32(data)
+	size := binary.LittleEndian.Uint32(data) // of the nodes, four bytes each
 	if data = data[4:]; size%4 != 0 || uint64(size) > uint64(len(data)) {
 		return m, fmt.Errorf("%s has %d bytes behind a length of %d: want at least that, a multiple of 4",
 			key, len(data), size)

@@ -123,8 +123,8 @@ func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 	return out
 }
 
-// word appends the tokens of a word: repeatedly the longest token that the rest begins with. If no token fits, the
-// whole word becomes the unknown token.
+// word appends the tokens of a word: repeatedly the longest token that the rest begins with. chars is the number of its
+// characters. If no token fits, or the word has too many characters, the whole word becomes the unknown token.
 func (t *wordPiece) word(out []int32, word string, chars int) []int32 {
 	begin := len(out)
 	for word != "" && chars <= maxPieceWord {

@@ -50,6 +50,6 @@ func (w *words) slotsOf(word string) []wordSlot {
 	if w.slots == nil {
 		w.seed, w.slots = maphash.MakeSeed(), make([]wordSlot, wordSlots)
 	}
-	at := maphash.String(w.seed, word) % (wordSlots / 2) * 2
+	at := maphash.String(w.seed, word) % (wordSlots / 2) * 2 // the first slot of a pair
 	return w.slots[at : at+2]
 }

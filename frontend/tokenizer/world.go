@@ -57,7 +57,7 @@ func unescaped(name string) string {
 			b.WriteByte(name[i])
 			continue
 		}
-		i++
+		i++ // to the character after the backslash
 		if at := strings.IndexByte("tnr", name[i]); at >= 0 {
 			b.WriteByte("\t\n\r"[at])
 		} else if n, err := strconv.ParseUint(name[min(i+1, len(name)):min(i+3, len(name))], 16, 8); name[i] == 'x' &&
@@ -134,7 +134,7 @@ func (r *folderReader) readWorld() map[int]string {
 			continue
 		}
 		number, rest, _ := strings.Cut(text, " ")
-		at := strings.LastIndexByte(rest, ' ')
+		at := strings.LastIndexByte(rest, ' ') // before the length; the token may have spaces, too
 		bailout.Unless(at > 0, "line %d of the vocabulary is %.60q: want a number, a token and its bytes", line, text)
 		id, err := strconv.Atoi(number)
 		bytes, isToken := literal(rest[:at])
@@ -159,6 +159,7 @@ func literal(text string) (bytes string, ok bool) {
 	text = text[1 : len(text)-1]
 	var b strings.Builder
 	for text != "" {
+		// Python has escapes of both quotes, and UnquoteChar only the escape of the enclosing one.
 		if text[0] == '\\' && len(text) > 1 && strings.IndexByte(`'"`, text[1]) >= 0 {
 			b.WriteByte(text[1])
 			text = text[2:]

@@ -83,7 +83,7 @@ func levels(m image.Image, x, y int) (r, g, b byte) {
 		at := m.PixOffset(x, y)
 		return m.Pix[at], m.Pix[at+1], m.Pix[at+2]
 	}
-	red, green, blue, alpha := m.At(x, y).RGBA()
+	red, green, blue, alpha := m.At(x, y).RGBA() // of 16 bits; the colors are multiplied by alpha
 	if alpha == 0 {
 		return 0, 0, 0
 	}

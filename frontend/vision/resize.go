@@ -18,6 +18,7 @@ func (c Config) Fit(width, height, maxRows int) (Grid, error) {
 		return Grid{}, fmt.Errorf("vision: %w", err)
 	case width < 1 || height < 1 || width > maxSide || height > maxSide:
 		return Grid{}, wrongPicture("has %d*%d pixels: want 1 to %d each way", width, height, maxSide)
+	// The tower makes one row of Merge*Merge patches.
 	case maxRows < 1 || !p.manySizes && maxRows < side*side/c.Merge/c.Merge:
 		return Grid{}, wrongPicture("takes %d tokens, and there is room for %d: enlarge the model's context",
 			max(side*side/c.Merge/c.Merge, 1), maxRows)

@@ -720,11 +720,12 @@ func (t tower) activate(x frontend.Tensor) frontend.Tensor {
 	case "silu":
 		return x.Silu()
 	}
-	return x.Mul(x.MulScalar(1.702).Sigmoid())
+	return x.Mul(x.MulScalar(1.702).Sigmoid()) // quick GELU
 }
 
 // rotate turns half of the pairs of each head by the patch's row, and half by its column.
 func (t tower) rotate(x frontend.Tensor) frontend.Tensor {
+	// A head has 2*quarter pairs. The first half of them turns by the row, and the second by the column.
 	quarter := t.Width / t.Heads / 4
 	radians, axes := make([]float64, 2*quarter), make([]int, 2*quarter)
 	for i := range radians {

@@ -13,7 +13,7 @@ func batchNorm(c *call) (value, error) {
 	out := make([]float64, len(x))
 	positions := elems(c.dims[2:])
 	for i, v := range x {
-		channel := i / positions % c.dims[1]
+		channel := i / positions % c.dims[1] // x is [batch, channel, positions...]
 		out[i] = scaled((v-mean[channel])/math.Sqrt(variance[channel]+eps), weight, bias, channel)
 	}
 	return c.floats(out), nil

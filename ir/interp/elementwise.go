@@ -123,7 +123,7 @@ func (b *broadcaster) run(lo, hi int, at []int) int {
 	}
 	last := len(b.dims) - 1
 	clear(at)
-	rest := lo
+	rest := lo // split into coordinates, the last axis first
 	for axis := last; axis >= 0; axis-- {
 		i := rest % b.dims[axis]
 		rest /= b.dims[axis]

@@ -42,7 +42,7 @@ func irfft(c *call) (value, error) {
 }
 
 // transforms calls f for each row of the argument, with `from` elements, and each row of the result, with `to`
-// elements. f may use row and work, memory for transforms of length n.
+// elements. f may use row (n+1 elements) and work, memory for transforms of length n.
 func (c *call) transforms(n, from, to int, f func(x, out []float64, row, work []complex128)) (value, error) {
 	x, out := c.args[0].floats(), make([]float64, elems(c.dims))
 	size := n + 1 + fourier.For(n).Work()

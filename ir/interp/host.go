@@ -76,7 +76,7 @@ func areTruths(list []byte) bool {
 	for _, b := range list {
 		other |= uint64(b)
 	}
-	return other&^0x0101010101010101 == 0
+	return other&^0x0101010101010101 == 0 // only the lowest bit of a byte may be set
 }
 
 // disjointOutputs reports whether the memory of every output is disjoint from all inputs and other outputs.

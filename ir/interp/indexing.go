@@ -35,6 +35,7 @@ func indexSelect(c *call) (value, error) {
 		return value{}, err
 	}
 	n, picks, inner := x.dims[axis], c.dims[axis], elems(c.dims[axis+1:])
+	// Slice i of the result has coordinates [i/picks, i%picks] along the outer axes and the axis.
 	return c.pick(x, inner, func(i int) int {
 		return (i/picks*n + clampIndex(idx[i%picks], n)) * inner
 	})
@@ -224,7 +225,7 @@ func (c *call) updateRuns(axis int) []updateRun {
 		return []updateRun{{clampIndex(start, extent-n+1), 0, n}}
 	}
 	at := int(start % int64(extent))
-	if at < 0 {
+	if at < 0 { // % has the sign of start
 		at += extent
 	}
 	first := min(n, extent-at)

@@ -148,7 +148,7 @@ func rowsOf(x value, dims []int, off int) (value, bool) {
 	if x.f32 == nil || elems(dims) == 0 || !onlyRows {
 		return value{}, false
 	}
-	x.apart = x.dims[axis] * x.dims[axis+1]
+	x.apart = x.dims[axis] * x.dims[axis+1] // the matrices stay where they are in x
 	x.f32 = x.f32[off:]
 	return x.withDims(dims), true
 }

@@ -16,6 +16,7 @@ func coordinates(c *call) (value, error) {
 	}
 	n := c.dims[axis]
 	inner := elems(c.dims[axis+1:])
+	// In row-major order, inner successive elements have the same coordinate, and n coordinates follow one another.
 	at := func(i int) int64 { return int64(i / inner % n) }
 	if c.node.DType().IsFloat() {
 		f := make([]float64, elems(c.dims))

@@ -137,6 +137,7 @@ func (p *matmulState[T]) run(c *call) error {
 		if panels[worker] == nil {
 			panels[worker] = make([]float64, tileCols*p.k)
 		}
+		// Tasks are numbered [matrix, tile of rows, tile of columns].
 		col, row, i := task%colTiles, task/colTiles%rowTiles, task/colTiles/rowTiles
 		p.tile(i, row*tileRows, col*tileCols, panels[worker])
 	})

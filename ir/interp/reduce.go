@@ -36,7 +36,7 @@ func foldRows(c *call, axes []int64) (rows, error) {
 			keep = append(keep, int64(i))
 		}
 	}
-	x, err = c.permuted(x, append(keep, folded...))
+	x, err = c.permuted(x, append(keep, folded...)) // the elements of a row become contiguous
 	return rows{x: x, count: elems(c.dims), n: n}, err
 }
 

@@ -94,6 +94,7 @@ func resizeCubic(c *call) (value, error) {
 	return resize(c, func(p resizedCoord) []weighted {
 		at, t := p.source(align)
 		list := make([]weighted, 4)
+		// The neighbours at-1 to at+2, at the distances 1+t, t, 1-t and 2-t.
 		for k, w := range [4]float64{keysOuter(1 + t), keysInner(t), keysInner(1 - t), keysOuter(2 - t)} {
 			list[k] = weighted{clampIndex(int64(at+k-1), p.extent), w}
 		}

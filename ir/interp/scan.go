@@ -38,6 +38,7 @@ func scanAxis[S, D any](c *call, src []S, dst []D, f func(row []S, out []D)) err
 		defer spare.Put(rows)
 		row, out := rows.row, rows.out
 		for r := lo; r < hi; r++ {
+			// Rows of src and of dst may differ in length, so each has its own positions.
 			for i := range row {
 				row[i] = src[from.first(r)+i*from.inner]
 			}

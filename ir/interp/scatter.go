@@ -138,7 +138,7 @@ func indexAdd(c *call) (value, error) {
 	idx := c.args[1].ints()
 	n, inner := c.dims[axis], elems(c.dims[axis+1:])
 	return c.scatterInto(inner, "add", func(i int) (int, bool) {
-		at := idx[i%len(idx)]
+		at := idx[i%len(idx)] // slice i is [i/len(idx), i%len(idx)] along the outer axes and the axis
 		return (i/len(idx)*n + int(at)) * inner, inRange(at, n)
 	})
 }

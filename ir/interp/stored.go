@@ -249,6 +249,7 @@ func (p *Program) dropPacked(isConst []bool) {
 	for _, n := range p.plan.nodes {
 		k := p.kernels[n.ID()]
 		for i, a := range argsOf(n, p.kernels) {
+			// packed: the kernel reads only the packed form of this argument.
 			packed := k != nil && k.Pack != nil && k.Packs == i && p.packed[n.ID()] != nil
 			needed[a.ID()] = needed[a.ID()] || !packed
 		}

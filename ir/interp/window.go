@@ -229,7 +229,7 @@ func poolMax[T float64 | int64](c *call, x, out []T, lowest T) error {
 	w := newWindow(c)
 	inSize, outSize := volume(w.in), volume(w.out)
 	return w.positions(c, volume(w.kernel)*max(1, len(x)/max(inSize, 1)), w.forward, func(p int, taps []tap) {
-		for i := range len(out) / outSize {
+		for i := range len(out) / outSize { // for each image and channel
 			acc := lowest
 			for _, t := range taps {
 				acc = max(acc, x[i*inSize+t.in])

@@ -129,7 +129,7 @@ func (c *chunkedScan) vectors(x *ir.Node) *ir.Node {
 // error of the sums, which is large after a decay that clears the state. The first part has multiples of 1/16 below
 // 2^20, so it is exact, and the second part is small.
 func (c *chunkedScan) sumsOf(decays *ir.Node) []*ir.Node {
-	const most = 1 << 20 / chunkTimes
+	const most = 1 << 20 / chunkTimes // of a decay, so that the sums of a chunk are at most 2^20
 	decays = c.unary(ir.OpClamp, decays, attr("min", -float64(most)), attr("max", float64(most)))
 	scaled := c.unary(ir.OpRound, c.binary(ir.OpMul, decays, c.scalar(ir.F32, 16)))
 	coarse := c.binary(ir.OpMul, scaled, c.scalar(ir.F32, 1.0/16))

@@ -83,12 +83,13 @@ func (c *cut) longestRun(s ir.Shape) bool {
 	return c.Length > 1
 }
 
-// inARow chooses the chunks of rows with contiguous elements. It returns false if the rows should not be divided: they
-// are short, or so many that they fill the device.
+// inARow chooses the chunks of rows with contiguous elements: rows is their number, and length the number of elements
+// of each. It returns false if the rows should not be divided: they are short, or so many that they fill the device.
 func (c *cut) inARow(rows, length int64) bool {
 	if length < 2*minFoldChunk || rows > manyRows {
 		return false
 	}
+	// Enough chunks to fill the device, each with at least minFoldChunk elements, and two along the joined axes.
 	count := min(sumGroups/rows, length/minFoldChunk, c.Length/2)
 	c.Block = 1
 	c.Len = wholeChunks(c.Length, (c.Length+count-1)/count)
@@ -99,10 +100,12 @@ func (c *cut) inARow(rows, length int64) bool {
 // sideBySide chooses the chunks of interleaved rows: the elements at one position of `inner` rows are adjacent in
 // memory. It returns false if the rows should not be divided. twice says that the first step reads its elements twice.
 func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
+	// The rows are short, or one lane for each fills a quarter of the device, or there is one chunk only.
 	if length <= minSideFold || rows*4 > foldLanes || c.Length < 2*sideChunk {
 		return false
 	}
 	c.Block = 1
+	// A larger Block lets adjacent lanes read more adjacent elements. At least two chunks must remain, here and below.
 	for c.Block*inner < sideBlock && c.Length >= 4*sideChunk*c.Block {
 		c.Block *= 2
 	}
@@ -120,7 +123,7 @@ func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
 	return c.Count > 1
 }
 
-// wholeChunks returns a chunk length between chunk and 2*chunk. It prefers one that divides length.
+// wholeChunks returns a chunk length between chunk and 2*chunk, a multiple of 4. It prefers one that divides length.
 func wholeChunks(length, chunk int64) int64 {
 	chunk = (chunk + 3) / 4 * 4
 	for n := chunk; n < 2*chunk; n += 4 {

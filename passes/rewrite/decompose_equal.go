@@ -371,6 +371,7 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 		}
 		return []*ir.Data{ofInts(t, sums, n, width)}
 	}
+	// These kernels have i64 elements as two 32-bit words.
 	sums := foldedBy(mode, neutralInteger(mode, t), joinWords(ints(args[0])), n*width, each)
 	return []*ir.Data{ofInts(ir.U32, splitWords(sums), n, width, 2)}
 }

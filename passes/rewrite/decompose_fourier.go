@@ -101,9 +101,11 @@ func (f fourierSteps) transformed(x *ir.Node, scale float64) *ir.Node {
 // firstStep returns the length of the first of several steps of a transform of length n. The steps have similar
 // lengths, and are as few as possible.
 func firstStep(n int) int {
+	// The fewest steps of at most maxStep. 1e-9 keeps a rounding error from adding a step if n is a power of maxStep.
 	steps := math.Ceil(math.Log(float64(n))/math.Log(maxStep) - 1e-9)
 	best, distance := n, math.Inf(1)
 	for a := 2; a <= maxStep; a++ {
+		// The best divisor of n is nearest to its root of degree steps.
 		if d := math.Abs(float64(steps*math.Log(float64(a))) - math.Log(float64(n))); n%a == 0 && d < distance {
 			best, distance = a, d
 		}

@@ -379,7 +379,8 @@ func (r *rewriter) operand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
 	return x, 1
 }
 
-// factorOf returns y and a factor, if x is y times this factor.
+// factorOf returns y and a factor, if x is y times this factor, or y divided by a number. For any other x it returns
+// nil.
 func factorOf(x *ir.Node) (y *ir.Node, factor float64) {
 	switch x.Op() {
 	case ir.OpAffine:

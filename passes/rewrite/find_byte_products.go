@@ -157,7 +157,7 @@ func wholeScalar(x *ir.Node) (float64, bool) {
 	if x.DType().IsFloat() {
 		return scalarOf(x)
 	}
-	for x.Op().Class() == ir.ClassView {
+	for x.Op().Class() == ir.ClassView { // a view changes places of elements, not their values
 		x = x.Arg(0)
 	}
 	if x.Op() != ir.OpConst {

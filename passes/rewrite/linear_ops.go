@@ -154,6 +154,7 @@ func eachMatrix(args []*ir.Data, dims []int, a ir.Attrs, f matrixFunc) (*ir.Data
 	for i := range count {
 		values := make([][]float64, len(args))
 		for j, x := range all {
+			// Every argument has count matrices: this is matrix i of argument j.
 			values[j] = x[i*len(x)/count : (i+1)*len(x)/count]
 		}
 		f(args, values, out[i*size:(i+1)*size], a)

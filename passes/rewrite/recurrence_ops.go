@@ -50,7 +50,8 @@ func newScan(name, doc string, more ...ir.ArgInfo) ir.Op {
 	})
 }
 
-// scanReference computes a scan in Go.
+// scanReference computes a scan in Go. Its arguments are q, k, v, decay and state, and with a correction also a and b
+// (see newScan). It returns the outputs y and the last state.
 func scanReference(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
 	list := make([][]float64, len(args))
 	for i, d := range args {

@@ -95,6 +95,7 @@ func openPipelineCache(d *Device) (*pipelineCache, error) {
 		payload = readCache(c.path, identity)
 	}
 	var r Result
+	// If the driver refuses the file's contents, the cache begins empty.
 	if c.handle, r = d.native.createPipelineCache(payload); r < 0 && payload != nil {
 		c.handle, r = d.native.createPipelineCache(nil)
 	}

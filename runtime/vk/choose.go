@@ -52,6 +52,7 @@ func computeFamily(families []QueueFamily, noGraphics bool) (index int, ok bool)
 		if f.Flags&QueueCompute == 0 || f.Queues == 0 {
 			continue
 		}
+		// Timestamps count more than the absence of graphics.
 		rank := 0
 		if f.TimestampBits > 0 {
 			rank += 2

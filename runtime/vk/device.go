@@ -247,6 +247,7 @@ func (d *Device) MemoryAvailable() uint64 {
 	if d.usable("look for memory") != nil {
 		return 0
 	}
+	// The largest heap of the device's own memory.
 	heap := 0
 	for i, h := range d.info.Heaps {
 		if h.DeviceLocal && (!d.info.Heaps[heap].DeviceLocal || h.Size > d.info.Heaps[heap].Size) {
@@ -256,6 +257,7 @@ func (d *Device) MemoryAvailable() uint64 {
 	if available, ok := d.available(heap); ok {
 		return available
 	}
+	// Without an estimate of the driver, only the memory that d has allocated counts as used.
 	used := d.memory.statistics().HeapInUse[heap]
 	return d.info.Heaps[heap].Size - min(used, d.info.Heaps[heap].Size)
 }

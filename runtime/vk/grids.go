@@ -144,7 +144,8 @@ func (g *grids) put(symbols map[string]int64) error {
 	return nil
 }
 
-// putCounts returns a symbolBuffer.put that writes the workgroup counts of the grids for which `which` returns true.
+// putCounts returns a symbolBuffer.put that writes the workgroup counts of the grids for which `which` returns true. A
+// grid has three counts, 32-bit words from its offset on.
 func (rec *recorder) putCounts(which func(x *grid) bool) func(to []byte, symbols map[string]int64) error {
 	return func(to []byte, symbols map[string]int64) error {
 		for i := range rec.grids.list {

@@ -108,6 +108,7 @@ func (m *programMemory) checkGuard(ctx context.Context, port kernel.Port, size i
 		var pattern [4]byte
 		binary.NativeEndian.PutUint32(pattern[:], guardPattern)
 		for i, x := range have {
+			// The pattern fills the buffer from its first byte, so the offset in the buffer tells the pattern's byte.
 			if offset := at.offset + int64(i); x != pattern[offset%4] {
 				bailout.Check(&OverrunError{Name: port.Name, State: b.Kind == kernel.BufState,
 					Offset: offset - guardSize, Size: size})

@@ -165,6 +165,7 @@ func (e *Executable) capacities(in map[string]*ir.Data) []int64 {
 		return nil
 	}
 	n := len(e.program.Inputs)
+	// exact has the sizes of this run's tensors, whole the maximum sizes of the same inputs, and all their memory.
 	exact, whole, all := make([]int64, n), make([]int64, n), int64(0)
 	for i, port := range e.program.Inputs {
 		if d := in[port.Name]; d != nil && int64(len(d.Bytes)) > smallHostInput {

@@ -122,6 +122,7 @@ func (d *Device) allocate(owner runtime.MemoryOwner, name string, kind MemoryKin
 }
 
 // tryAllocate allocates memory of the first of the given types that has enough, within the device's memory limit.
+// buffer is Vulkan's buffer, which the memory is for. A negative result is an error.
 func (d *Device) tryAllocate(owner runtime.MemoryOwner, types []int, buffer uint64,
 	req requirements) (piece allocation, r Result) {
 	if !d.used.reserve(owner, req.size, d.options.MemoryLimit) {

@@ -43,6 +43,7 @@ func (rec *recorder) readProfile(p *profiler, symbols map[string]int64, log *run
 	if p == nil {
 		return &runtime.Profile{}
 	}
+	// Step i runs from time i to time i+1.
 	times := bailout.Must(p.stamps.Read(0, len(p.steps)+1))
 	profile := &runtime.Profile{GPU: times[len(times)-1]}
 	log.align(profile, rec.device, p.stamps)
@@ -110,7 +111,7 @@ func (m *programMemory) bytesShare(s kernel.Step, symbols map[string]int64) floa
 		now += float64(share * float64(b.Bytes))
 		bound += float64(b.Bytes)
 	}
-	return now / max(bound, 1)
+	return now / max(bound, 1) // no division by 0
 }
 
 // dimShare returns an extent in this run as a fraction of its maximum.

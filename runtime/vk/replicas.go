@@ -54,7 +54,8 @@ func (e *Executable) Replicate(ctx context.Context, copies int) (_ *Replicas, er
 	return r, nil
 }
 
-// add makes one more copy, and adds the commands that fill it to list.
+// add makes one more copy, and adds the commands that fill it to list. Buffers of other kinds, such as temporary ones,
+// are the executable's own in every copy.
 func (r *Replicas) add(list *CommandList) {
 	e := r.exe
 	ranges := e.bufferRanges()

@@ -35,7 +35,8 @@ const smallKept = 4 << 10
 // (M-token-gap).
 const nearKept = 256
 
-// ReadAt implements runtime.Memory.
+// ReadAt implements runtime.Memory. If the host cannot read the memory itself, the device copies the bytes. Both wait
+// for the run that writes the tensor, and return its error if it failed.
 func (m deviceMemory) ReadAt(ctx context.Context, p []byte, offset int64) error {
 	if err := m.device.enter("read a tensor"); err != nil {
 		return err

@@ -150,6 +150,7 @@ func (l *literals) code() (c rune, ok bool) {
 	if n == 0 {
 		return 0, false
 	}
+	// l.at is at the letter, so the next escape begins n+1 bytes later, and its letter is one byte after that.
 	if utf16.IsSurrogate(c) && strings.HasPrefix(l.s[l.at+n+1:], `\u`) {
 		low, more := read(l.at + n + 2)
 		if both := utf16.DecodeRune(c, low); both != utf8.RuneError {

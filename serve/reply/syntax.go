@@ -49,7 +49,7 @@ func (o objectSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	n += space
 	value := repair(s[space:n])
 	list := []json.RawMessage{value}
-	if s[space] == '[' {
+	if s[space] == '[' { // a list of objects
 		if json.Unmarshal(value, &list) != nil || len(list) == 0 {
 			return nil, 0, not
 		}

@@ -188,6 +188,7 @@ func checkPerElement(k *kernel.Kernel, i int, s kernel.Store) {
 		}
 	case kernel.FamilyAttention:
 		value := k.AttentionAxes().Value
+		// Result 2 is the weighted sum of the values, which has the value axis (see kernel.Attention).
 		if !s.PerElement && (s.Value.Uses(value) || s.Index.Uses(value) || s.Value.UsesAcc(2)) {
 			fail("store %d uses an element of the row's result outside of the loop over it", i)
 		}

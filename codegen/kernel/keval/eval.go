@@ -347,6 +347,7 @@ func (r *run) random(e *kernel.Expr) number {
 		fail("element %d of a random stream", x)
 	}
 	seed, offset := r.value(e.Args[0]), r.value(e.Args[1])
+	// A block has four words.
 	words := ir.RandomBlock(uint64(seed.i), uint64(offset.i), uint64(x/4))
 	return number{i: int64(words[e.Word.Of(x)]), undef: seed.undef || offset.undef}
 }
@@ -464,7 +465,7 @@ func (f *folder) add(v number, t ir.DType, j int64) {
 		f.acc = number{f: max(f.acc.f, v.f), i: max(f.acc.i, v.i)}
 	case kernel.CombineMin:
 		f.acc = number{f: min(f.acc.f, v.f), i: min(f.acc.i, v.i)}
-	default:
+	default: // argmax or argmin: the result is the coordinate of the best element
 		if !f.any || f.beats(v) {
 			f.best, f.acc = v, number{i: j}
 		}

@@ -109,6 +109,7 @@ func (r *run) loadBlock(buf int, x int64) number {
 		if b.Layout == kernel.LayoutPlanes {
 			blocks = kernel.UnpackPlanes(b.DType, blocks, n/int64(b.DType.BlockBytes()))
 		}
+		// The buffer may have padding after these n bytes.
 		r.decodeBlocks(d, buf, blocks[:n])
 		r.m.decoded[buf] = d
 	}

@@ -36,8 +36,9 @@ type attribute struct {
 	value any
 }
 
-// message writes the attribute as an AttributeProto. Field 20 is its type, by the numbers of
-// AttributeProto.AttributeType: 1 is FLOAT, 2 INT, 3 STRING, 5 GRAPH and 7 INTS.
+// message writes the attribute as an AttributeProto. Field 2 is a float, 3 an int, 4 a string, 6 a graph, and 8 one of
+// several ints. Field 20 is the attribute's type, by the numbers of AttributeProto.AttributeType: 1 is FLOAT, 2 INT,
+// 3 STRING, 5 GRAPH and 7 INTS.
 func (a attribute) message(rename map[string]string) message {
 	m := message{}.text(1, a.name)
 	switch v := a.value.(type) {

@@ -212,7 +212,7 @@ func resize(c *call) string {
 	}
 	var axes []int64
 	for i := range size {
-		axes = append(axes, int64(2+i))
+		axes = append(axes, int64(2+i)) // images leaves two axes before these
 	}
 	x, back := c.images(c.arg(0), len(size))
 	in := []string{x, "", "", c.shape(size)}

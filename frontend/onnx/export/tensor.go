@@ -31,8 +31,9 @@ type tensor struct {
 	offset   int64
 }
 
-// message writes a TensorProto, with the field numbers of onnx.proto. data is the name of the file of large weights. A
-// large weight has its place in that file instead of its contents.
+// message writes a TensorProto. The field numbers are from onnx.proto: 1 is an extent, 2 the element type, 8 the name,
+// 9 the contents, 13 a property of external data, and 14 says that the data are external. data is the name of the file of
+// large weights. A large weight has its place in that file instead of its contents.
 func (t *tensor) message(data string) (message, error) {
 	m := message{}
 	for _, d := range t.dims {
@@ -244,7 +245,7 @@ func (w *writer) scales(n *ir.Node, t ir.DType, dims ...int64) string {
 		count := len(d.Bytes) / size
 		raw := make([]byte, 0, 2*count)
 		for i := range count {
-			raw = append(raw, d.Bytes[i*size:][:2]...)
+			raw = append(raw, d.Bytes[i*size:][:2]...) // the scale, two bytes at the block's beginning
 		}
 		if t == ir.F16 {
 			return raw, nil
