@@ -30,7 +30,8 @@ type sums struct {
 }
 
 // MeasureImportance runs a model on a text as MeasurePerplexity does, and returns the importance of the columns of all
-// matrices in its layers. If progress is not nil, it is called after each chunk.
+// matrices in its layers. chunks, if not 0, bounds the number of chunks of the text. If progress is not nil, it
+// is called after each chunk.
 func MeasureImportance(ctx context.Context, path, text string, o Options, chunks int,
 	progress func(done, total int)) (im *ImportanceMatrix, err error) {
 	m, err := prepare(ctx, path, &o)

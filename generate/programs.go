@@ -345,7 +345,7 @@ func (m *Model) compile(ctx context.Context, g *ir.Graph, o Options) (*vkc.Progr
 	return p, err
 }
 
-// stepOf returns the smallest program for a step of that many texts of that length.
+// stepOf returns the smallest program for a step of that many texts (rows) of that length.
 func (m *Model) stepOf(rows, length int) *vkc.Executable {
 	return smallest(m.smallSteps, rows, length, m.step)
 }

@@ -97,7 +97,7 @@ func (s *Server) changeSlot(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// saveSlot writes a slot to a hidden file, and then renames it to name, so that there is never a file with a part of a
+// saveSlot writes slot id to a hidden file, and then renames it to name, so that there is never a file with a part of a
 // slot.
 func saveSlot(ctx context.Context, m slotted, id int, directory *os.Root, name string) (tokens int, size int64,
 	err error) {
@@ -121,7 +121,7 @@ func saveSlot(ctx context.Context, m slotted, id int, directory *os.Root, name s
 	return tokens, size, directory.Rename(partial, name)
 }
 
-// restoreSlot reads a slot from a file. It refuses anything but regular files, because a request gives the name.
+// restoreSlot reads slot id from a file. It refuses anything but regular files, because a request gives the name.
 func restoreSlot(ctx context.Context, m slotted, id int, directory *os.Root, name string) (tokens int, size int64,
 	err error) {
 	info, err := directory.Stat(name)

@@ -158,7 +158,8 @@ func readExceptions(paths []string) (map[string]string, error) {
 	return list, nil
 }
 
-// runONNX runs one test model and compares its outputs. It returns the stage that failed and its error, or "" and nil.
+// runONNX runs one test model and compares its outputs, with the relative and absolute tolerances rtol and atol. It
+// returns the stage that failed and its error, or "" and nil.
 func runONNX(ctx context.Context, dev *vkc.Device, c onnx.Case, rtol, atol float64) (stage string, err error) {
 	l, err := c.Load()
 	if err != nil {

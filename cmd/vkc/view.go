@@ -115,7 +115,7 @@ func readRuns(file string) ([]view.Run, error) {
 	return view.ReadRuns(r, file)
 }
 
-// servePage serves a page on the loopback address until ctx ends.
+// servePage serves a page on a port of the loopback address until ctx ends. Port 0 means any free port.
 func (a *app) servePage(ctx context.Context, page []byte, port int) error {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

@@ -217,7 +217,8 @@ func (m *Mapping) fault(f *Fault) *Fault {
 	return &out
 }
 
-// use returns the new kernel's binding of the same buffer, and adds it if there is none.
+// use returns the new kernel's binding of the buffer that the old kernel has at binding number bind (see Rebind). It
+// adds the binding if there is none.
 func (m *Mapping) use(bind int) *Binding {
 	i, ok := m.bound[bind]
 	if !ok {

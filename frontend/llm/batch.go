@@ -20,8 +20,8 @@ func Texts(n int) Option { return func(d *decoding) { d.texts = n } }
 // rounding.
 func AtMost(n int) Option { return func(d *decoding) { d.rows = n } }
 
-// Batch returns the graph of one decoding step for several texts at once. Its inputs, for a symbol B up to the number
-// of texts, are:
+// Batch returns the graph of one decoding step for several texts at once, of up to maxContext tokens each. Its inputs,
+// for a symbol B up to the number of texts, are:
 //
 //   - "tokens" i32[B], one token of each text
 //   - "texts" i32[B], the texts to which the tokens belong, all distinct
@@ -62,7 +62,8 @@ func Batch(cfg Config, texts, maxContext int, options ...Option) (*ir.Graph, err
 
 // DecodeBatch returns the logits f32[B, vocabulary] after one more token of each of several texts. tokens i32[B] are
 // the tokens, textIDs i32[B] the texts that they continue, all distinct, and positions i32[B] their positions. pages
-// are as described at Pages, or the zero Tensor without paging. Like Decode, it declares the states of the KV cache.
+// are as described at Pages, or the zero Tensor without paging. texts is the number of texts in the KV cache, and
+// maxContext the number of positions of each. Like Decode, it declares the states of the KV cache.
 func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pages frontend.Tensor, texts,
 	maxContext int, options ...Option) frontend.Tensor {
 	r := batch{how: newDecoding(append(options, Texts(texts))), context: maxContext, texts: textIDs,

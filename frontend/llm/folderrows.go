@@ -12,7 +12,7 @@ type sizes struct {
 	deltaGroups, deltaHeads, deltaKey, deltaValue int
 }
 
-// sizes returns the numbers of a layer.
+// sizes returns the numbers of a layer. padding is the number of rows before position 0 in a table of positions.
 func (c Config) sizes(padding int) sizes {
 	s := c.Recurrent
 	return sizes{heads: max(c.Heads, 1), kvHeads: max(c.KVHeads, 1), headDim: c.HeadDim, ropeDims: c.RopeDims,
@@ -89,8 +89,8 @@ func (s sizes) groups(part, n int) (rows []int) {
 	return rows
 }
 
-// fused returns the rows of some heads of a matrix that has the queries of all heads, then the keys of all heads, and
-// then the values of all heads.
+// fused returns the rows of some heads of a matrix of n rows, which has the queries of all heads, then the keys of all
+// heads, and then the values of all heads. In this order first is the first head's number, and heads their number.
 func (s sizes) fused(first, heads, n int) []int {
 	if n/(s.heads+2*s.kvHeads) != s.headDim { // the check of shapes will find that
 		return every(0, 1, n)

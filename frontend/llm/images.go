@@ -16,14 +16,16 @@ type picture struct {
 	places []frontend.Tensor // positions in each direction, each i32[T]; nil in models without Sections
 }
 
-// part returns the elements for the residual stream before the first layer (0) or after the i-th one.
+// part returns the width elements of each row for the residual stream: before the first layer if i is 0, and otherwise
+// after the i-th layer.
 func (p *picture) part(i, width int) frontend.Tensor {
 	return p.rows.Slice(1, i*width, ir.D((i+1)*width))
 }
 
 // Images returns the graph of a step, as [Steps] does, in which T given rows take the place of embedded tokens, such as
 // the rows that a vision tower makes of a picture. The graph has no output. It changes the states of Steps with the
-// same options, so that a text can follow. Its inputs are:
+// same options, so that a text can follow. T is at most maxTokens, and maxContext is the number of positions, as in
+// Steps. The inputs are:
 //
 //   - "embeddings", f32[T, Width*(1+Deepstack)]: the rows. The first Width elements go into the first layer, and Width
 //     elements are added after each of the first Deepstack layers.

@@ -22,7 +22,8 @@ func (c Config) Reach(written, known, atOnce int) int {
 	return known
 }
 
-// ring returns the number of positions that a layer caches per text, and whether they form a ring buffer.
+// ring reports whether a layer caches its positions in a ring buffer, and returns how many it caches per text: kept, at
+// most maxContext.
 func (d decoding) ring(c Config, layer, maxContext int) (ring bool, kept int) {
 	if d.atOnce > 0 && c.windowed(layer) && c.Window < maxContext-d.atOnce {
 		return true, c.Window + d.atOnce

@@ -234,7 +234,8 @@ func (r *folderReader) written() string {
 	return string(bailout.Must(json.Marshal(all)))
 }
 
-// writeMerges writes the merges of a byte-level vocabulary, or the scores of another, as metadata of GGUF.
+// writeMerges writes the merges of a byte-level vocabulary, or the scores of another, as metadata of GGUF. model is the
+// kind of vocabulary in GGUF, and size the number of its tokens.
 func (r *folderReader) writeMerges(model string, size int) {
 	v := r.vocabulary
 	if model == "gpt2" {

@@ -39,7 +39,7 @@ func (c Config) proportional(width, height, maxRows int) Grid {
 	rows, columns := max(math.RoundToEven(h/block), 1), max(math.RoundToEven(w/block), 1)
 	switch pixels := rows * columns * block * block; {
 	case pixels > most:
-		shrink := math.Sqrt(w * h / most)
+		shrink := math.Sqrt(w * h / most) // of each side, so that the area becomes most
 		rows, columns = max(math.Floor(h/shrink/block), 1), max(math.Floor(w/shrink/block), 1)
 	case pixels < float64(c.MinPixels):
 		grow := math.Sqrt(min(float64(c.MinPixels), most) / (w * h))

@@ -162,7 +162,7 @@ func (w weightSpec) full() string {
 	return w.name + ".weight"
 }
 
-// matrix describes the weight of an nn.Linear.
+// matrix describes the weight of an nn.Linear from in to out elements, and its bias.
 func matrix(name string, out, in int) weightSpec {
 	return weightSpec{name: name, shape: ir.ShapeOf(out, in), bias: ir.ShapeOf(out)}
 }

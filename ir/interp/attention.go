@@ -206,8 +206,8 @@ func (a *heads) scores(row int, scores, slopes []float64) (first int, seenScores
 	return first, scores
 }
 
-// withSink appends the score of the head's sink, if there are sinks. A sink takes a share of the softmax weights but
-// has no value.
+// withSink appends the score of the sink of the row's head, if there are sinks. A sink takes a share of the softmax
+// weights but has no value.
 func (a *heads) withSink(row int, scores []float64) []float64 {
 	if a.sinks == nil {
 		return scores

@@ -33,8 +33,8 @@ func FoldConstants(ctx context.Context, g *ir.Graph, limit int64) (*ir.Graph, er
 	})
 }
 
-// foldable returns the nodes for FoldConstants to replace: constant nodes that an output, an update or a node that is
-// not folded uses.
+// foldable returns the nodes for FoldConstants to replace: constant nodes of at most limit elements that an output, an
+// update or a node that is not folded uses.
 func foldable(g *ir.Graph, limit int64) (list []*ir.Node) {
 	nodes, used := g.Nodes(), make([]bool, len(g.Nodes()))
 	fold := constants(nodes, nil)
@@ -62,7 +62,7 @@ func foldable(g *ir.Graph, limit int64) (list []*ir.Node) {
 }
 
 // mayFold reports whether FoldConstants folds a constant node if it folds all of its arguments. It does not
-// fold ops that make blocks.
+// fold ops that make blocks, or more than limit elements.
 func mayFold(n *ir.Node, limit int64) bool {
 	switch n.Op().Class() {
 	case ir.ClassControl, ir.ClassCustom:

@@ -47,7 +47,7 @@ func scatterBlocks(c *call, rows coordinateRows) (value, error) {
 	return value{typ: t, dims: c.dims, block: &blocks{raw: raw}}, nil
 }
 
-// updateBlocks computes dynamic_update_slice for rows of blocks. It copies the rows as bytes.
+// updateBlocks computes dynamic_update_slice along an axis, for rows of blocks. It copies the rows as bytes.
 func updateBlocks(c *call, axis int) (value, error) {
 	base, update := c.args[0], c.args[1]
 	out := value{typ: base.typ, dims: c.dims, block: &blocks{raw: base.block.raw}}

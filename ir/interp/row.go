@@ -166,7 +166,8 @@ func (c *call) ropeAngle(turn int) func(pos int64, i int) float64 {
 	return func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
 }
 
-// ropePairs returns functions that return the indices of the two elements of pair i.
+// ropePairs returns functions that return the indices of the two elements of pair i. turn is the number of rotated
+// elements. In mode half, element i pairs with element i+turn/2; otherwise neighbours are pairs.
 func ropePairs(mode string, turn int) (first, second func(i int) int) {
 	if mode == "half" {
 		return func(i int) int { return i }, func(i int) int { return i + turn/2 }

@@ -20,7 +20,8 @@ func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), chang
 	}
 }
 
-// scatterInto returns argument 0 with the runs of argument 2 scattered into it; see scatterRuns. It writes a state in
+// scatterInto returns argument 0 with the runs of argument 2 scattered into it. See scatterRuns for run and to, and
+// changeBy for mode. It writes a state in
 // place if the updates are few.
 func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (value, error) {
 	base, updates := c.args[0], c.args[2].wide()

@@ -66,13 +66,15 @@ func (w *window) taps(list []tap, position int, inputCoord func(axis, out, k int
 	return list
 }
 
-// forward maps an output and a kernel coordinate to the input coordinate, for a convolution or pooling.
+// forward maps an output and a kernel coordinate along an axis to the input coordinate, for a convolution or pooling.
+// It returns false if that is in the padding.
 func (w *window) forward(axis, out, k int) (int, bool) {
 	i := out*w.stride[axis] - w.low[axis] + k*w.dilation[axis]
 	return i, i >= 0 && i < w.in[axis]
 }
 
-// backward maps an output and a kernel coordinate to the input coordinate, for a transposed convolution.
+// backward maps an output and a kernel coordinate along an axis to the input coordinate, for a transposed convolution.
+// It returns false if no input element reaches the output through that kernel element.
 func (w *window) backward(axis, out, k int) (int, bool) {
 	i := out + w.low[axis] - k*w.dilation[axis]
 	if i < 0 || i%w.stride[axis] != 0 {

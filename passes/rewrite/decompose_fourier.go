@@ -113,7 +113,7 @@ func firstStep(n int) int {
 	return best
 }
 
-// byOneMatmul computes the first bins elements of a transform by one matmul.
+// byOneMatmul computes the first bins elements of scale times a transform by one matmul.
 func (f fourierSteps) byOneMatmul(x *ir.Node, bins int, scale float64) *ir.Node {
 	n := int(x.Shape()[1].Add)
 	roots := fourier.Roots(n)
@@ -156,9 +156,9 @@ func (f fourierSteps) dense(x *ir.Node, to, toParts int, element func(j, part, k
 	return f.reshape(y, ir.Shape{rows, ir.D(to), ir.D(toParts)})
 }
 
-// split transforms by two steps (Cooley and Tukey 1965). Element j = j1*b+j2 of the argument and element k = k2*a+k1 of
-// the result are the elements [j1, j2] and [k2, k1] of matrices. The first step transforms along j1, and the second one
-// along j2. Between them, element [k1, j2] turns by j2*k1/(a*b).
+// split returns scale times a transform, by two steps (Cooley and Tukey 1965). Element j = j1*b+j2 of the argument and
+// element k = k2*a+k1 of the result are the elements [j1, j2] and [k2, k1] of matrices. The first step transforms along
+// j1, and the second one along j2. Between them, element [k1, j2] turns by j2*k1/(a*b).
 func (f fourierSteps) split(x *ir.Node, a, b int, scale float64) *ir.Node {
 	rows, parts := x.Shape()[0], x.Shape()[2]
 	x = f.swapAxes(f.reshape(x, ir.Shape{rows, ir.D(a), ir.D(b), parts}), 1, 2)
@@ -177,13 +177,14 @@ func (f fourierSteps) split(x *ir.Node, a, b int, scale float64) *ir.Node {
 	return f.reshape(x, ir.Shape{rows, ir.D(a * b), ir.D(2)})
 }
 
-// convolution transforms by a convolution with the chirp (Bluestein 1970), which works for every length. It computes
-// the convolution by transforms of a longer length with small factors.
+// convolution returns scale times a transform, by a convolution with the chirp (Bluestein 1970). That works for every
+// length. It computes the convolution by transforms of a longer length with small factors.
 func (f fourierSteps) convolution(x *ir.Node, scale float64) *ir.Node {
 	rows, n := x.Shape()[0], int(x.Shape()[1].Add)
 	chirp, kernel := fourier.Chirp(n)
 	size := len(kernel)
 	if x.Shape()[2].Is(1) {
+		// Real numbers get the imaginary part 0.
 		x = f.concat(2, x, f.binary(ir.OpMul, x, f.scalar(x.DType(), 0)))
 	}
 	x = f.unary(ir.OpPad, f.times(x, chirp, n), attr("low", []int64{0, 0, 0}),

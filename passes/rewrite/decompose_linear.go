@@ -70,7 +70,8 @@ func (r *rewriter) cholesky(a *ir.Node) *ir.Node {
 	return r.where(r.binary(ir.OpAnd, bad, lower), r.scalar(a.DType(), math.NaN()), r.concat(2, columns...))
 }
 
-// solveBlock solves a triangular system of at most as many rows as a block.
+// solveBlock solves a triangular system of at most as many rows as a block. lower says which triangle of a it reads,
+// and transpose that it solves aᵀ x = b.
 func (r *rewriter) solveBlock(a, b *ir.Node, lower, transpose bool) *ir.Node {
 	return r.binary(realsOf(a.DType()).triangularSolve, a, b, attr("lower", lower), attr("transposed", transpose))
 }

@@ -142,7 +142,7 @@ func (r *rewriter) integerSteps(n, x *ir.Node) *ir.Node {
 	return x
 }
 
-// channels reshapes a parameter [C] so that it broadcasts over x[N, C, …].
+// channels reshapes a parameter [C] so that it broadcasts over x[N, C, …] of the given rank.
 func (r *rewriter) channels(p *ir.Node, rank int) *ir.Node {
 	s := ir.Shape{p.Shape()[0]}
 	for range rank - 2 {
@@ -171,7 +171,8 @@ func (r *rewriter) widened(args []*ir.Node) []*ir.Node {
 	return wide
 }
 
-// affineChannels returns x times the weight plus the bias of each channel. params may be shorter.
+// affineChannels returns x times the weight plus the bias of each channel. params has the weight and the bias, or only
+// the weight, or nothing. rank is x's.
 func (r *rewriter) affineChannels(x *ir.Node, params []*ir.Node, rank int) *ir.Node {
 	for i, p := range params {
 		x = r.binary(scaleAndShift[i], x, r.channels(p, rank))

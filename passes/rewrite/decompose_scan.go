@@ -77,7 +77,8 @@ type longScan struct {
 	reverse       bool
 }
 
-// running returns a scan of x that restarts every `restart` elements, or never if that is 0.
+// running returns a scan of x that restarts every `restart` elements, or never if that is 0. exclusive leaves out each
+// element itself, and reverse scans from the last element on: they are the attributes of the scan ops.
 func (s *longScan) running(x *ir.Node, exclusive, reverse bool, restart int64) *ir.Node {
 	return s.unary(s.op, x, attr("axis", s.axis), attr("exclusive", exclusive),
 		attr("reverse", reverse), attr("restart", restart))

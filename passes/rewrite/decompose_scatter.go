@@ -258,7 +258,8 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 	return ir.Shape{outer, s[axis], inner}, err
 }
 
-// around returns shape s as [outer, N, inner] (see flatAround), and bails out if no dims can express these extents.
+// around returns shape s as [outer, N, inner], for the extent N of the axis (see flatAround). It bails out if no dims
+// can express these extents.
 func (r scatters) around(s ir.Shape, axis int) ir.Shape {
 	flat, err := flatAround(s, axis)
 	bailout.Check(err)

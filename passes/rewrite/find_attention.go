@@ -174,7 +174,7 @@ func (f *scoreFinder) find(s *foundAttention, n *ir.Node, factor float64) bool {
 }
 
 // findMask continues find at an add or subtract n: argument number x continues the scores, and argument number m is a
-// mask.
+// mask. factor is the factor of n in the scores.
 func (f *scoreFinder) findMask(s *foundAttention, n *ir.Node, factor float64, x, m int) bool {
 	if s.softcap != 0 || !keepsShape(n, n.Arg(x)) || !isScoreType(n.Arg(m).DType()) {
 		return false
@@ -186,8 +186,8 @@ func (f *scoreFinder) findMask(s *foundAttention, n *ir.Node, factor float64, x,
 	return f.findMasked(s, n.Arg(x), factor, t)
 }
 
-// findMasked continues find at x, which is the scores before mask t was added. If that fails, it leaves s unchanged, so
-// that find can try another argument.
+// findMasked continues find at x, which is the scores before mask t was added, times factor. If that fails, it leaves s
+// unchanged, so that find can try another argument.
 func (f *scoreFinder) findMasked(s *foundAttention, x *ir.Node, factor float64, t maskTerm) bool {
 	try := *s
 	t.seen = len(s.shapes)
@@ -204,7 +204,7 @@ func (f *scoreFinder) findMasked(s *foundAttention, x *ir.Node, factor float64, 
 const leastHidden = -1e30
 
 // findHidden continues find at a where n: argument number x continues the scores, and argument number c is the value of
-// hidden scores.
+// hidden scores. factor is the factor of n in the scores.
 func (f *scoreFinder) findHidden(s *foundAttention, n *ir.Node, factor float64, x, c int) bool {
 	lowest, ok := scalarOf(n.Arg(c))
 	if !ok || s.softcap != 0 || !(lowest*factor <= leastHidden) || !keepsShape(n, n.Arg(x)) {

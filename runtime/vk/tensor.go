@@ -167,7 +167,7 @@ func (e *Executable) holdInputs(in map[string]*runtime.DeviceTensor) (from []*Bu
 	return from, release, nil
 }
 
-// keptKind returns the kind of memory for a kept output of size bytes.
+// keptKind returns the kind of memory for a kept output of size bytes. port is the output's number.
 func (e *Executable) keptKind(port int, size int64) MemoryKind {
 	switch {
 	case e.output(port).Bytes <= nearKept:

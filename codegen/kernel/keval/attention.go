@@ -8,6 +8,7 @@ import (
 )
 
 // attention computes an attention kernel directly from its definition: row by row, with all scores of a row in memory.
+// dims has the run-time extents of the parallel axes, and keys is the number of keys.
 func (r *run) attention(dims []int, keys int64) {
 	ax := r.k.AttentionAxes()
 	rows, elements := dims[:ax.Value], dims[ax.Value]

@@ -170,7 +170,8 @@ func (r *run) moveTo(point int, dims []int) {
 	r.firstRound = r.round
 }
 
-// compute runs the folds and stores of one point, unless the kernel's guard skips it.
+// compute runs the folds and stores of one point, unless the kernel's guard skips it. fold is the run-time extent of
+// the fold axis, also in the methods that it calls.
 func (r *run) compute(fold int64) {
 	switch family := r.k.Family; {
 	case family == kernel.FamilyScan:

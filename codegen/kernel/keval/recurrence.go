@@ -2,7 +2,8 @@ package keval
 
 import "github.com/vkc-go/vkc/ir"
 
-// recurrence computes a recurrence directly from its definition, row by row.
+// recurrence computes a recurrence directly from its definition, row by row. dims has the run-time extents of the
+// parallel axes, and times is the number of time steps.
 func (r *run) recurrence(dims []int, times int64) {
 	keys := int(r.k.Recurrence.Keys.Add)
 	for _, row := range r.m.order(dims) {

@@ -10,7 +10,7 @@ import (
 // perElement reports whether a kernel family has one result of its phase per element, rather than per row.
 func perElement(f kernel.Family) bool { return f == kernel.FamilyScan || f == kernel.FamilySort }
 
-// sort orders a row and runs the stores once per rank.
+// sort orders a row of fold elements and runs the stores once per rank.
 func (r *run) sort(fold int64) {
 	p := r.k.Phases[0]
 	var keys []number

@@ -32,8 +32,8 @@ type tensor struct {
 }
 
 // message writes a TensorProto. The field numbers are from onnx.proto: 1 is an extent, 2 the element type, 8 the name,
-// 9 the contents, 13 a property of external data, and 14 says that the data are external. data is the name of the file of
-// large weights. A large weight has its place in that file instead of its contents.
+// 9 the contents, 13 a property of external data, and 14 says that the data are external. data is the name of the file
+// of large weights. A large weight has its place in that file instead of its contents.
 func (t *tensor) message(data string) (message, error) {
 	m := message{}
 	for _, d := range t.dims {
