@@ -410,7 +410,7 @@ func unfold(c *call) tensor {
 	}
 	count := (n.Static()-size)/step + 1
 	parts := make([]tensor, size)
-	for i := range parts {
+	for i := range parts { // element i of each window
 		parts[i] = x.SliceStep(axis, i, ir.D(i+(count-1)*step+1), step)
 	}
 	return stacked(parts, x.Rank())

@@ -296,7 +296,8 @@ func (b *blocked) times(x tensor, bias int) tensor {
 	return y
 }
 
-// matmulNBits builds MatMulNBits: a matmul by a matrix of few bits per element.
+// matmulNBits builds MatMulNBits: a matmul by a matrix of few bits per element. Inputs 1 to 3 are the matrix, its
+// scales and its zero points, 4 is the block of each column, and 5 a bias.
 func matmulNBits(c *call) tensor {
 	if n := c.inspector().intAttr("weight_prepacked", 0); n != 0 {
 		c.fail("attribute weight_prepacked is %d: vkc reads no weights in the layout of a GPU", n)

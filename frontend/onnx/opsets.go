@@ -119,7 +119,8 @@ func instead(op string) func(c *call, newer func() []*value) []*value {
 	}
 }
 
-// inputSince returns the change in which attributes became inputs, the first of them input number first.
+// inputSince returns the change of version opset, in which attributes became inputs, the first of them input number
+// first.
 func inputSince(opset int64, first int, attrs ...string) change {
 	return change{opset, attrs, onNode(func(c *call) {
 		for i, name := range attrs {

@@ -85,7 +85,7 @@ func (p *pnm) number(limit int) (n int, err error) {
 
 // sample reads the value of a channel, 0 to most, as text or as one or two bytes.
 func (p *pnm) sample() (n int, err error) {
-	if p.kind < '4' {
+	if p.kind < '4' { // these kinds have numbers as text
 		return p.number(p.most)
 	}
 	for most := p.most; most > 0 && err == nil; most >>= 8 {

@@ -30,7 +30,7 @@ type recurrence struct {
 	rounded func(tensor) tensor
 }
 
-// activation returns the function with that name in ONNX.
+// activation returns the function with that name in ONNX, with the parameters alpha and beta if it has these.
 func (c *call) activation(name string, alpha, beta float64) func(tensor) tensor {
 	switch strings.ToLower(name) {
 	case "relu":
@@ -115,7 +115,8 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 	return slices.Collect(slices.Chunk(all, len(defaults)))
 }
 
-// recurrent builds a recurrent layer in all directions. step computes the next state from the inputs of a step and the
+// recurrent builds a recurrent layer in all directions. gates is the number of gates, states the number of tensors in
+// the state, and defaults names the default activations. step computes the next state from the inputs of a step and the
 // previous state. The first element of the state is the output.
 func (c *call) recurrent(gates, states int, defaults []string,
 	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {

@@ -616,7 +616,8 @@ func trilu(c *call) tensor {
 	return x.Tril(k)
 }
 
-// crop builds Crop, an op of opset 1. It removes a border or extracts a window.
+// crop builds Crop, an op of opset 1. It removes a border (left, top, right, bottom) or extracts a window of height and
+// width scale, which begins at the left and top border.
 func crop(c *call) tensor {
 	x, border, scale := c.x(0), c.intsAttr("border"), c.intsAttr("scale")
 	if x.Rank() != 4 || len(border) != 4 {

@@ -86,7 +86,7 @@ func dft(c *call) tensor {
 	return x.FFT(axis)
 }
 
-// ofLength drops elements at the end of an axis, or appends zeros.
+// ofLength drops elements at the end of an axis, or appends zeros, so that the axis has the given length.
 func ofLength(x tensor, axis, length int) tensor {
 	n := x.Dim(axis).Static()
 	if length <= n {

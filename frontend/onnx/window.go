@@ -84,7 +84,7 @@ func (c *call) autoPad() string {
 
 // samePadding returns the total padding of axis i with which there are ceil(extent/stride) windows.
 func (w window) samePadding(c *call, i int, extent ir.Dim) int {
-	reach := w.dilation[i]*(w.kernel[i]-1) + 1
+	reach := w.dilation[i]*(w.kernel[i]-1) + 1 // elements from the first to the last of a window
 	if w.stride[i] == 1 {
 		return reach - 1
 	}
@@ -228,7 +228,8 @@ func convTranspose(c *call) tensor {
 	return x.ConvTranspose(w, options...)
 }
 
-// pool reads the parameters of a pooling of x, and pads it as windowOf does.
+// pool reads the parameters of a pooling of x, and pads x with the value pad as windowOf does. It returns the padded x,
+// the windows, and the options of the pooling op.
 func (c *call) pool(x tensor, pad float64) (tensor, window, []frontend.WindowOption) {
 	x, w := c.windowOf(x, c.mustInts("kernel_shape"), pad)
 	options := append(w.options(), frontend.Dilation(w.dilation...))

@@ -66,8 +66,8 @@ type node struct {
 	attrs      []attribute
 }
 
-// message writes a NodeProto, with the field numbers of onnx.proto. rename has new names of values that are outputs of
-// the graph.
+// message writes a NodeProto. The field numbers are from onnx.proto: 1 is an input, 2 an output, 4 the op, 5 an
+// attribute and 7 the domain. rename has new names of values that are outputs of the graph.
 func (n *node) message(rename map[string]string) message {
 	m := message{}
 	for _, name := range n.in {
@@ -105,7 +105,8 @@ type scope struct {
 	made    map[string]string // results of nodes by what they compute, so that nothing is computed twice
 }
 
-// message writes the scope as a GraphProto without initializers, with the field numbers of onnx.proto.
+// message writes the scope as a GraphProto without initializers. The field numbers are from onnx.proto: 1 is a node, 2
+// the name, 11 an input and 12 an output.
 func (s *scope) message(rename map[string]string) message {
 	m := message{}
 	for _, n := range s.nodes {

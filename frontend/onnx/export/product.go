@@ -72,7 +72,7 @@ func (c *call) decoded(n *ir.Node, t ir.DType) string {
 	return c.dequantized(c.signed(n, f), c.scales(n, t, rows...), rank)
 }
 
-// dequantized returns levels times scales. Each scale is for a block of the innermost axis.
+// dequantized returns levels times scales. Each scale is for a block of the innermost axis. rank is the levels' rank.
 func (c *call) dequantized(levels, scales string, rank int) string {
 	return c.emit("DequantizeLinear", []string{levels, scales}, attribute{"axis", int64(rank - 1)},
 		attribute{"block_size", int64(blockSize)})

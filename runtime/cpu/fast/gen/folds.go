@@ -134,10 +134,11 @@ func (w width) foldWide(f foldOf, x, ahead, at, n Register, begin VecVirtual, wi
 }
 
 // foldNarrow generates the loop over a row's elements as float32 numbers, for folds whose result is an element, such as
-// a maximum. It returns the results as float64 numbers, by lane.
+// a maximum. It returns the results as float64 numbers, by lane. See foldWide for the parameters.
 func (w width) foldNarrow(f foldOf, x, ahead, at, n Register) VecVirtual {
 	acc, other, y := w.vector(), w.vector(), w.vector()
 	isNaN := w.zero() // keeps the last NaN of each lane, which f.narrow may drop
+	// The loop folds these first elements once more, which changes nothing.
 	VMOVUPS(Mem{Base: x}, acc)
 	Label("next")
 	PREFETCHT1(Mem{Base: ahead, Index: at, Scale: 4})
@@ -156,9 +157,10 @@ func (w width) foldNarrow(f foldOf, x, ahead, at, n Register) VecVirtual {
 }
 
 // foldWords generates the loop over a row's elements as 32-bit integers, for folds whose result is an element. It
-// returns the results as float64 numbers, by lane.
+// returns the results as float64 numbers, by lane. See foldWide for the parameters.
 func (w width) foldWords(f foldOf, x, ahead, at, n Register) VecVirtual {
 	acc, other, y := w.vector(), w.vector(), w.vector()
+	// The loop folds these first elements once more, which changes nothing.
 	VMOVUPS(Mem{Base: x}, acc)
 	Label("next")
 	PREFETCHT1(Mem{Base: ahead, Index: at, Scale: 4})
