@@ -142,7 +142,8 @@ func (m model) layers(tokens, positions frontend.Tensor, past history) frontend.
 	for i := range m.Layers {
 		l := m.layer(i, positions)
 		l.past = past
-		// Layers that share keys and values keep them outside of their results, so they cannot be recomputed one by one.
+		// Layers that share keys and values keep them outside of their results. So these layers cannot be recomputed
+		// one by one.
 		if m.remat && m.SharedKV == 0 {
 			x = x.Builder().Remat(func() []frontend.Tensor { return []frontend.Tensor{m.arch.layer(l, x)} })[0]
 		} else {
