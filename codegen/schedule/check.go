@@ -133,8 +133,11 @@ func checkRow(k *kernel.Kernel, s kernel.Row) error {
 	if err := checkLanes(s.Launch, s.LanesPerRow); err != nil {
 		return err
 	}
-	if s.Variant == kernel.VarRowGroup && LanesAcross(k, s) && !powerOfTwo(s.Workgroup) {
+	switch {
+	case s.Variant == kernel.VarRowGroup && LanesAcross(k, s) && !powerOfTwo(s.Workgroup):
 		return fmt.Errorf("workgroups of %d for rows that are interleaved in memory, want a power of two", s.Workgroup)
+	case s.Subgroup > 0 && apart(k, s):
+		return fmt.Errorf("subgroups of %d hold no two lanes of a row", s.Subgroup)
 	}
 	return nil
 }

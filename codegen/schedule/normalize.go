@@ -40,8 +40,12 @@ func mapWidth(k *kernel.Kernel, most int) int {
 }
 
 // normalizeRow limits the vector width. It also sets the number of elements that an invocation keeps in registers: its
-// whole share of the row, if several passes need a value and s.Cache allows that many, and otherwise none.
+// whole share of the row, if several passes need a value and s.Cache allows that many, and otherwise none. A kernel
+// does not rely on subgroups that hold no two lanes of a row.
 func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
+	if apart(k, s) {
+		s.Subgroup = 0
+	}
 	s.Vec = rowWidth(k, rowVec(k, s.Vec))
 	given, each := s.Cache, ceilDiv(k.Fold.Max(), int64(max(s.LanesPerRow, 1)*s.Vec))*int64(s.Vec)
 	s.Cache = 0
@@ -49,6 +53,13 @@ func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
 		s.Cache = int(each)
 	}
 	return s
+}
+
+// apart reports whether the lanes of a row are in different subgroups, because a subgroup has at most one lane of each
+// row of the workgroup.
+func apart(k *kernel.Kernel, s kernel.Row) bool {
+	return s.Variant == kernel.VarRowGroup && s.LanesPerRow > 0 && LanesAcross(k, s) &&
+		s.Subgroup < 2*(s.Workgroup/s.LanesPerRow)
 }
 
 // normalizeScan limits the vector width of a scan, so that neither a row nor the part of it up to k.Limit ends inside a

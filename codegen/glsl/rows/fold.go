@@ -192,9 +192,6 @@ func (r *Writer) bySubgroup() bool {
 	if !fullSubgroups || r.Lanes < 2 || !r.Caps.SubgroupOps.Has(shuffleOps) {
 		return false
 	}
-	if r.Across && r.Launch.Subgroup < 2*r.Rows { // no two lanes of a row are in the same subgroup
-		return false
-	}
 	// Shuffles of 64-bit integers are a feature of their own.
 	has64Bits := slices.ContainsFunc(r.K.Phases, func(p kernel.Phase) bool {
 		return r.ComputeType(kernel.AccType(p.Value.DType)) == "int64_t"
