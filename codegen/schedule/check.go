@@ -136,7 +136,7 @@ func checkRow(k *kernel.Kernel, s kernel.Row) error {
 	switch {
 	case s.Variant == kernel.VarRowGroup && LanesAcross(k, s) && !powerOfTwo(s.Workgroup):
 		return fmt.Errorf("workgroups of %d for rows that are interleaved in memory, want a power of two", s.Workgroup)
-	case s.Subgroup > 0 && apart(k, s):
+	case s.Subgroup > 0 && lanesApart(k, s):
 		return fmt.Errorf("subgroups of %d hold no two lanes of a row", s.Subgroup)
 	}
 	return nil

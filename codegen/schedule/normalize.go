@@ -43,7 +43,7 @@ func mapWidth(k *kernel.Kernel, most int) int {
 // whole share of the row, if several passes need a value and s.Cache allows that many, and otherwise none. A kernel
 // does not rely on subgroups that hold no two lanes of a row.
 func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
-	if apart(k, s) {
+	if lanesApart(k, s) {
 		s.Subgroup = 0
 	}
 	s.Vec = rowWidth(k, rowVec(k, s.Vec))
@@ -55,9 +55,9 @@ func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
 	return s
 }
 
-// apart reports whether the lanes of a row are in different subgroups, because a subgroup has at most one lane of each
+// lanesApart reports whether the lanes of a row are in different subgroups, because a subgroup has at most one lane of each
 // row of the workgroup.
-func apart(k *kernel.Kernel, s kernel.Row) bool {
+func lanesApart(k *kernel.Kernel, s kernel.Row) bool {
 	return s.Variant == kernel.VarRowGroup && s.LanesPerRow > 0 && LanesAcross(k, s) &&
 		s.Subgroup < 2*(s.Workgroup/s.LanesPerRow)
 }
