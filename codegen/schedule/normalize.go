@@ -55,8 +55,8 @@ func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
 	return s
 }
 
-// lanesApart reports whether the lanes of a row are in different subgroups, because a subgroup has at most one lane of each
-// row of the workgroup.
+// lanesApart reports whether the lanes of a row are in different subgroups, because a subgroup has at most one lane of
+// each row of the workgroup.
 func lanesApart(k *kernel.Kernel, s kernel.Row) bool {
 	return s.Variant == kernel.VarRowGroup && s.LanesPerRow > 0 && LanesAcross(k, s) &&
 		s.Subgroup < 2*(s.Workgroup/s.LanesPerRow)
