@@ -165,7 +165,7 @@ func above(usual int, name string, n int) string {
 func size(name string, extents ...int) string {
 	text := []byte(name)
 	for i, n := range extents {
-		text = strconv.AppendInt(append(text, "=x"[min(i, 1)]), int64(n), 10)
+		text = strconv.AppendInt(append(text, "=x"[min(i, 1)]), int64(n), 10) // = before the first, x before others
 	}
 	return string(text)
 }
