@@ -131,7 +131,8 @@ func (o Options) checkONNX() error {
 		given bool
 	}{{"Cache", o.Cache != ir.Invalid}, {"Positions", o.Positions != 0},
 		{"ContextShift", o.ContextShift}, {"Tokens", o.Speculation.Tokens > 0 || o.Speculation.Draft != ""},
-		{"Adapters", len(o.Adapters) > 0 || o.AdapterScales}, {"GPUMemory", o.GPUMemory > 0}} {
+		{"Adapters", len(o.Adapters) > 0 || o.AdapterScales}, {"GPUMemory", o.GPUMemory > 0},
+		{"Tune", o.Tune != nil}} {
 		if wrong.given {
 			return wrongOption(wrong.field, "this option does not work with a model that is an ONNX graph: leave it "+
 				"out")

@@ -63,7 +63,8 @@ type Options struct {
 	GPUMemory uint64
 
 	// Tune, if set, is called once with the graphs of the programs for steps and prompts, before they are compiled. It
-	// may measure schedules on the model's device. Compiling then takes the fastest from the device's tuning file.
+	// may measure schedules on the model's device. Compiling then takes the fastest from the device's tuning file. It
+	// is an error with bundles and with models that are ONNX graphs.
 	Tune func(context.Context, *vkc.Device, []*ir.Graph) error
 
 	// Progress, if set, receives the progress of compiling and loading. Its calls do not overlap. Each program has its

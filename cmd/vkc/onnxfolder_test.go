@@ -47,6 +47,7 @@ func TestONNXFolder(t *testing.T) {
 		t.Errorf("one seed gives %q and %q", a, b)
 	}
 	fails(t, exitUsage, append(line, folder, "--kv", "f16"), "--kv", "ONNX graph")
+	fails(t, exitUsage, append(line, folder, "--tune", "1s"), "--tune", "ONNX graph")
 	testTinyFolders(t, folder)
 }
 

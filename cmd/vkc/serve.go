@@ -248,6 +248,9 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 		return nil, nil, err
 	}
 	if transcribe.Is(f.model.path) {
+		if err := f.refuseTune(); err != nil {
+			return nil, nil, err
+		}
 		return f.loadSpeech(ctx, a)
 	}
 	f.model.options.AdapterScales = len(f.model.options.Adapters) > 0
@@ -264,6 +267,9 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 			"one device, or give --split %s", f.model.options.Device, generate.SplitLayers)
 	}
 	if embeds {
+		if err := f.refuseTune(); err != nil {
+			return nil, nil, err
+		}
 		e, err := generate.OpenEmbedder(ctx, f.model.path, f.model.options)
 		if err != nil {
 			return nil, nil, err
@@ -301,6 +307,15 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 		return nil, nil, err
 	}
 	return m, serve.New(m, f.serve), nil
+}
+
+// refuseTune returns an error if --tune is given, for a model that does not generate text.
+func (f *serveFlags) refuseTune() error {
+	if f.model.tune == 0 {
+		return nil
+	}
+	return usagef("--tune %v: vkc serve tunes only models that generate text, and %s is none: leave it out",
+		f.model.tune, f.model.path)
 }
 
 // loadDecoder loads a language model that is an ONNX graph.

@@ -137,6 +137,7 @@ func TestServeFlags(t *testing.T) {
 	fails(t, exitUsage, append(line, "--queue", "0"), "--queue")
 	fails(t, exitUsage, append(line, "--split", "rows"), "--split rows", "want one of layers, tensor, auto, none")
 	fails(t, exitUsage, []string{"serve", "-m", embedder(t), "--device", "cpu,cpu"}, "--split layers")
+	fails(t, exitUsage, []string{"serve", "-m", embedder(t), "--device", "cpu", "--tune", "1s"}, "--tune 1s")
 	fails(t, exitUsage, append(line, "--draft-tokens", "3", "--parallel", "2"), "give one of the two")
 	fails(t, exitFailure, append(line, "--key-file", empty), "want a key of 1 to 4096")
 	fails(t, exitUsage, append(line, "--cors-origin", "app.example"), "--cors-origin app.example", "a scheme")
