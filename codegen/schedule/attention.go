@@ -234,7 +234,7 @@ const splitMargin = 1 / 0.9
 // workgroups is the number of workgroups of an attention in tiles of the given number of rows, without splits.
 func (sh flashShape) workgroups(rows int) int64 {
 	heads := int64(flashHeads(sh, rows))
-	return sh.Batch * sh.Groups * sh.Heads / heads * ceilDiv(sh.Queries*heads, int64(rows))
+	return sh.Batch * sh.Groups * sh.Heads / heads * ceil.Div(sh.Queries*heads, int64(rows))
 }
 
 // flashStart is the fixed cost of a workgroup, in keys (M-flash-f32).
@@ -250,7 +250,7 @@ func (h heuristics) flashTileTime(tl ratedTile, sh flashShape, splits int) float
 // work returns the number of workgroups of an attention in a tile with the given number of splits, and the number of
 // multiplications for each row of the tile.
 func (sh flashShape) work(tl ratedTile, splits int) (groups, depth int64) {
-	keys := ceilDiv(ceilDiv(sh.Keys, int64(splits)), int64(tl.N)) * int64(tl.N)
+	keys := ceil.Multiple(ceil.Div(sh.Keys, int64(splits)), int64(tl.N))
 	return sh.workgroups(tl.M) * int64(splits), (keys + flashStart) * int64(sh.Dot+sh.Value+sh.Factor)
 }
 
@@ -519,7 +519,7 @@ func withSplits(s kernel.Schedule, n int) kernel.Schedule {
 // splitLength is the number of keys in a split, a multiple of the step. The last split may be shorter.
 func splitLength(k *kernel.Kernel, s AttentionTile) int64 {
 	step := int64(max(s.Step, 1))
-	return ceilDiv(SplitKeys(k, s).Max(), int64(s.Splits)*step) * step
+	return ceil.Div(SplitKeys(k, s).Max(), int64(s.Splits)*step) * step
 }
 
 // SplitKeys is the number of keys that the splits of the attention divide among themselves. Without a window these are

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -209,7 +210,7 @@ func checkMatVec(k *kernel.Kernel, s kernel.MatVec, caps device.Caps) error {
 	switch {
 	case m > mostMatVecRows:
 		return fmt.Errorf("%d rows, matvec takes at most %d", m, mostMatVecRows)
-	case int64(s.TileM) < ceilDiv(m, matVecParts(m)) || s.TileM < 1 || s.TileM > MaxMatVecRows || s.ThreadM != s.TileM:
+	case int64(s.TileM) < ceil.Div(m, matVecParts(m)) || s.TileM < 1 || s.TileM > MaxMatVecRows || s.ThreadM != s.TileM:
 		return fmt.Errorf("every invocation must compute all %d rows, up to %d, or its part of them", m, MaxMatVecRows)
 	case s.ThreadN < 1 || s.TileN < 1 || s.TileN%s.ThreadN != 0:
 		return fmt.Errorf("thread columns do not divide the tile")

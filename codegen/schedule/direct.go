@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -17,7 +18,7 @@ type directTile struct {
 // directTime estimates the time in nanoseconds of a matmul in the direct variant. Each tile of rows loads B.
 func (h heuristics) directTime(k *kernel.Kernel) float64 {
 	sh, t := matShapeOf(k), h.direct
-	rows := sh.M + ceilDiv(sh.M, int64(t.M))*t.Loads
+	rows := sh.M + ceil.Div(sh.M, int64(t.M))*t.Loads
 	// The efficiency was measured for M rows, including the loads of B. full is the fraction of that time that is
 	// arithmetic.
 	full := float64(t.M) / float64(int64(t.M)+t.Loads)
@@ -33,7 +34,7 @@ func (h heuristics) directs(k *kernel.Kernel) []Candidate {
 	if h.direct.M == 0 || sh.M < 2 || !cheapOperands(k) {
 		return nil // for a single row a matvec is as fast
 	}
-	rows := int(ceilDiv(max(sh.M, 1), ceilDiv(max(sh.M, 1), int64(h.direct.M))))
+	rows := int(ceil.Div(max(sh.M, 1), ceil.Div(max(sh.M, 1), int64(h.direct.M))))
 	columns := max(h.direct.ThreadN/len(k.MatMuls), 1)
 	var all []Candidate
 	for wg := h.direct.workgroup(); wg >= smallest; wg /= 2 {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -34,7 +35,7 @@ func EdgeOf(k *kernel.Kernel, v kernel.Variant, t kernel.Tile, axis int) Edge {
 // WholeTiles returns the extent of an axis, with every symbol at its bound, rounded up to whole tiles.
 func WholeTiles(k *kernel.Kernel, t kernel.Tile, axis int) int64 {
 	extent, tile := edgeOf(k, t, axis)
-	return ceilDiv(extent.Max(), int64(tile)) * int64(tile)
+	return ceil.Multiple(extent.Max(), int64(tile))
 }
 
 // edgeOf returns the extent of a matmul's rows, columns or contraction axis, and the size of a tile along it.

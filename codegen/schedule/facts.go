@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -40,7 +41,7 @@ func matShapeOf(k *kernel.Kernel) matShape {
 
 // workgroups is the number of workgroups of a matmul in tiles of m x n results.
 func (sh matShape) workgroups(m, n int) int64 {
-	return sh.Batch * ceilDiv(sh.M, int64(m)) * ceilDiv(sh.N, int64(n))
+	return sh.Batch * ceil.Div(sh.M, int64(m)) * ceil.Div(sh.N, int64(n))
 }
 
 // innerAxis returns the last parallel axis with an extent other than 1, or -1.

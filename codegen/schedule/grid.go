@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // AxisTiles is one factor of a grid dimension: the number of tiles of Tile points along a parallel axis.
@@ -73,7 +74,7 @@ func checkGrid(g kernel.Grid, caps device.Caps) error {
 		// kernel.Grid counts in int32, even if the device allows more.
 		n, most := int64(1), int64(min(caps.MaxWorkgroupCount[dim], math.MaxInt32))
 		for _, f := range factors {
-			n *= max(ceilDiv(f.Extent.Max(), f.Tile), 1)
+			n *= max(ceil.Div(f.Extent.Max(), f.Tile), 1)
 			if n > most {
 				return fmt.Errorf("grid dimension %d has up to %d workgroups or more, the device allows %d", dim, n,
 					most)
@@ -82,6 +83,3 @@ func checkGrid(g kernel.Grid, caps device.Caps) error {
 	}
 	return nil
 }
-
-// ceilDiv returns a/b, rounded up.
-func ceilDiv[N int | int64](a, b N) N { return (a + b - 1) / b }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // lookupVec describes how a matvec of one row reads blocks by lookup. It uses one workgroup per core if there are
@@ -69,8 +70,8 @@ func (h heuristics) lookupAsRead(v lookupVec, sh matShape, fewest int, subnormal
 	for _, wg := range lookupWorkgroups {
 		groups := int64(wg / lanes)
 		// The columns of a core are spread evenly over the fewest rounds that v.columns allows.
-		rounds := ceilDiv(h.perCore(sh), groups*int64(v.columns))
-		cols := int(max(ceilDiv(h.perCore(sh), groups*rounds), 1))
+		rounds := ceil.Div(h.perCore(sh), groups*int64(v.columns))
+		cols := int(max(ceil.Div(h.perCore(sh), groups*rounds), 1))
 		if cols < fewest && wg != lookupWorkgroups[len(lookupWorkgroups)-1] {
 			continue
 		}
@@ -117,9 +118,9 @@ func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) [
 	}
 	groups := int64(max(lookupWorkgroups[0]/lanes, 1))
 	// The columns of a group of lanes, in passes of at most v.columns.
-	each := ceilDiv(h.perCore(sh), groups)
-	passes := ceilDiv(each, int64(v.columns))
-	cols := ceilDiv(each, passes)
+	each := ceil.Div(h.perCore(sh), groups)
+	passes := ceil.Div(each, int64(v.columns))
+	cols := ceil.Div(each, passes)
 	if cols < fewestLookupColumns || cols*passes > maxResidentColumns {
 		return nil
 	}
@@ -133,4 +134,6 @@ func (h heuristics) lookupResident(v lookupVec, k *kernel.Kernel, sh matShape) [
 }
 
 // perCore is the number of columns per core, with one workgroup per core.
-func (h heuristics) perCore(sh matShape) int64 { return ceilDiv(sh.Batch*sh.N, max(h.onePerCore(), 1)) }
+func (h heuristics) perCore(sh matShape) int64 {
+	return ceil.Div(sh.Batch*sh.N, max(h.onePerCore(), 1))
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -91,9 +92,9 @@ func (tl matrixTile) time(groups, cores int64, flops, peak float64) float64 {
 	case tl.Alone > 0 && groups <= cores:
 		efficiency, perCore = tl.Alone, 1
 	case tl.Alone > 0:
-		efficiency = min(efficiency, float64(ceilDiv(groups, cores))*tl.Alone)
+		efficiency = min(efficiency, float64(ceil.Div(groups, cores))*tl.Alone)
 	}
-	rounds := ceilDiv(groups, cores*perCore)
+	rounds := ceil.Div(groups, cores*perCore)
 	return float64(rounds*perCore*cores) * flops / (efficiency * peak * 1e3)
 }
 
@@ -316,7 +317,7 @@ const unrolledSteps = 8
 // hidesSteps reports whether a tile with tensor addressing should hide its trip count from the compiler. If the count
 // is no multiple of 8, the compiler's unrolled loop runs out of registers (M-hidden-steps).
 func hidesSteps(k *kernel.Kernel, s kernel.CoopMat2) bool {
-	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
+	steps := ceil.Div(k.Fold.Max(), int64(s.TileK))
 	return s.Unroll == 0 && k.Fold.IsStatic() && steps > unrolledSteps &&
 		steps%unrolledSteps != 0 && matrixStage(k, s) == 0
 }
@@ -325,7 +326,7 @@ func hidesSteps(k *kernel.Kernel, s kernel.CoopMat2) bool {
 // extension, so the numbers model its compiler. Operands in shared memory are multiplied in a loop that does not
 // overlap its steps (M-hidden-steps).
 func unrollCost(k *kernel.Kernel, s kernel.CoopMat2) float64 {
-	steps := ceilDiv(k.Fold.Max(), int64(s.TileK))
+	steps := ceil.Div(k.Fold.Max(), int64(s.TileK))
 	switch {
 	case s.Unroll > 0 || steps%unrolledSteps == 0 || steps < unrolledSteps:
 		return 1

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -47,7 +48,7 @@ func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
 		s.Subgroup = 0
 	}
 	s.Vec = rowWidth(k, rowVec(k, s.Vec))
-	given, each := s.Cache, ceilDiv(k.Fold.Max(), int64(max(s.LanesPerRow, 1)*s.Vec))*int64(s.Vec)
+	given, each := s.Cache, ceil.Div(k.Fold.Max(), int64(max(s.LanesPerRow, 1)*s.Vec))*int64(s.Vec)
 	s.Cache = 0
 	if k.Fold.IsStatic() && each > 0 && each <= int64(given) && len(k.Kept()) > 0 {
 		s.Cache = int(each)
@@ -159,7 +160,7 @@ func normalizePrefetch(k *kernel.Kernel, s kernel.MatVec, p kernel.Prefetch) ker
 		if !early || !planes {
 			return none
 		}
-		most := ceilDiv(PrefetchSectors(k, s), s.Workgroup)
+		most := ceil.Div(PrefetchSectors(k, s), s.Workgroup)
 		if most == 0 {
 			return none
 		}

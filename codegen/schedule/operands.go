@@ -76,7 +76,7 @@ func storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kerne
 			}
 			seen[v] = true
 			other := rowAxis + i // of the operand, in addition to the contraction axis
-			tiles := ceilDiv([]int64{sh.N, sh.M}[i], 128)
+			tiles := ceil.Div([]int64{sh.N, sh.M}[i], 128)
 			stays := octetLoad(k, v, other, dtype) || !decoded && k.ReadsBlocks(v) || tiles < rereads
 			if !inTerms && stays {
 				whole = false
@@ -116,7 +116,7 @@ func paddedToTiles(k *kernel.Kernel, axis int, tile int) bool {
 	if !ok {
 		return false
 	}
-	rows := ceilDiv(k.Parallel[axis].Max(), int64(tile)) * int64(tile)
+	rows := ceil.Multiple(k.Parallel[axis].Max(), int64(tile))
 	for _, p := range k.MatMuls {
 		v := p.A
 		if axis == len(k.Parallel)-1 {

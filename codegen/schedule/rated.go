@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // Rated has the facts from which the heuristics estimate the time of a schedule in tiles, except the rate of its tile.
@@ -92,7 +93,7 @@ func RatedOf(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) (Rated, bool
 		tl := ratedTile{tile: tile{s.TileM, s.TileN, s.TileK, s.ThreadM, s.ThreadN}, Stages: s.Stages,
 			Paired: s.Paired, Steps: s.Steps}
 		sh := matShapeOf(k)
-		depth := ceilDiv(sh.K, int64(tl.K)) * int64(tl.K) // whole steps
+		depth := ceil.Multiple(sh.K, int64(tl.K)) // whole steps
 		return Rated{Table: RatesFloat, Tile: tl.name(), Groups: sh.workgroups(tl.M, tl.N),
 			Flops: tileFlops(tl.M, tl.N, depth, n), Slow: 1}, !bytes
 	case kernel.FlashTile:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // rate is the speed of a tile; see [matrixTile].
@@ -44,7 +45,7 @@ func (r TileRate) Square(size int64) Rated {
 	sh, n := matShape{Batch: 1, M: size, N: size, K: size}, max(r.tile.MatMuls, 1)
 	m := Rated{Table: r.Table, Tile: r.Tile, Slow: 1}
 	if r.Table == RatesFlash {
-		m.Groups, m.Flops = 32*ceilDiv(size, int64(r.tile.M)), tileFlops(r.tile.M, 1, 2*64*(size+flashStart), 1)
+		m.Groups, m.Flops = 32*ceil.Div(size, int64(r.tile.M)), tileFlops(r.tile.M, 1, 2*64*(size+flashStart), 1)
 		return m
 	}
 	m.Groups, m.Flops = sh.workgroups(r.tile.M, r.tile.N/n), tileFlops(r.tile.M, r.tile.N/n, size, n)

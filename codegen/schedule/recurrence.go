@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -59,7 +60,7 @@ func (h heuristics) recurrenceSize(k *kernel.Kernel) recurrenceSize {
 
 // quads is the number of vec4 of a row of the state that a lane keeps in registers.
 func (r recurrenceSize) quads(s kernel.Recurrent) int {
-	return int(ceilDiv(r.keys, int64(4*max(s.LanesPerRow, 1))))
+	return int(ceil.Div(r.keys, int64(4*max(s.LanesPerRow, 1))))
 }
 
 // schedules lists the schedules of a recurrence for workgroups of a size. subgroup is the subgroup size, or 0.

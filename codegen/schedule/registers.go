@@ -3,6 +3,7 @@ package schedule
 import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -81,7 +82,7 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
 		if s.Decode == kernel.DecodeWords {
 			each = 16
 		}
-		if n := ceilDiv(k.Fold.Max(), lanes*each); k.Fold.IsStatic() && n*each*int64(rows*columns) <= h.unrolled {
+		if n := ceil.Div(k.Fold.Max(), lanes*each); k.Fold.IsStatic() && n*each*int64(rows*columns) <= h.unrolled {
 			steps = int(n)
 		}
 		return rows*columns + 4*steps*(rows+columns)
@@ -98,7 +99,7 @@ func (h heuristics) matVecRegisters(k *kernel.Kernel, s kernel.MatVec) int {
 		row = min(row, 8)
 	}
 	if s.Coarsen > 0 && rowsResident(k, s) {
-		row *= int(ceilDiv(k.Fold.Max(), lanes*int64(s.TileK)))
+		row *= int(ceil.Div(k.Fold.Max(), lanes*int64(s.TileK)))
 	}
 	if s.Prefetch.Mode == kernel.PrefetchRegisters { // and the registers of the next pass, in addition
 		columns *= 2

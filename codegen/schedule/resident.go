@@ -112,7 +112,7 @@ func (h heuristics) residentWorkgroup(v residentVec, sh matShape,
 	for groups > 1 && !fits(lanes, cols, groups) {
 		groups--
 	}
-	for cols*groups > 1 && sh.Batch*ceilDiv(sh.N, int64(cols*groups)) < h.onePerCore() { // to avoid idle cores
+	for cols*groups > 1 && sh.Batch*ceil.Div(sh.N, int64(cols*groups)) < h.onePerCore() { // to avoid idle cores
 		if cols /= 2; cols == 0 {
 			cols, groups = 1, groups-1
 		}
@@ -128,12 +128,12 @@ func (h heuristics) residentPasses(v residentVec, sh matShape, s kernel.MatVec, 
 		workgroups = max(workgroups, h.fill)
 	}
 	columns := int64(s.TileN) * workgroups // of one pass of all workgroups
-	passes := ceilDiv(sh.Batch*sh.N, columns)
+	passes := ceil.Div(sh.Batch*sh.N, columns)
 	switch {
 	case groups > 2:
 		passes = min((2*sh.Batch*sh.N/columns+1)/2, mostGroupedPasses)
 	case s.Prefetch.Blocks() && passes > manyPrefetchedPasses:
-		passes = ceilDiv(passes, 2)
+		passes = ceil.Div(passes, 2)
 	}
 	return max(passes, 1)
 }
@@ -164,9 +164,9 @@ func (h heuristics) residentGroups(v residentVec, lanes int) int {
 // row or, if that is more than most, the smallest number that gives each invocation the same number of runs. It is
 // rounded up to whole subgroups.
 func residentLanes(depth int64, run, subgroup, most int) int {
-	runs := ceilDiv(depth, int64(run))
-	steps := ceilDiv(runs, int64(most))
-	return ceil.Multiple(int(ceilDiv(runs, steps)), subgroup)
+	runs := ceil.Div(depth, int64(run))
+	steps := ceil.Div(runs, int64(most))
+	return ceil.Multiple(int(ceil.Div(runs, steps)), subgroup)
 }
 
 // rowsResident reports whether the invocations of a matvec over blocks can keep their parts of the rows in registers
@@ -176,7 +176,7 @@ func rowsResident(k *kernel.Kernel, s kernel.MatVec) bool {
 		return false
 	}
 	a, _ := operands(k)
-	registers := ceilDiv(k.Fold.Add, int64(s.LanesPerRow*s.TileK)) * int64(s.TileK*s.TileM*a)
+	registers := ceil.Div(k.Fold.Add, int64(s.LanesPerRow*s.TileK)) * int64(s.TileK*s.TileM*a)
 	if s.RoundRows || readsBytes(k) {
 		registers = registers * int64(s.RowBytes()) / 4
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -78,7 +79,7 @@ func (h heuristics) multiplyingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 	}
 	// The lanes that share a sum add it up in log2(lanes) steps, each of which takes as long as a multiplication.
 	lanes := max(s.LanesPerRow, 1)
-	each := int64(lanes) * (ceilDiv(sh.K, int64(lanes)) + int64(bits.Len(uint(lanes))) - 1)
+	each := int64(lanes) * (ceil.Div(sh.K, int64(lanes)) + int64(bits.Len(uint(lanes))) - 1)
 	flops := 2 * float64(sh.Batch*sh.M) * float64(sh.N) * float64(each) * float64(len(k.MatMuls))
 	return max(time, flops/(vecEfficiency*h.VectorF32*1e3))
 }
@@ -92,7 +93,7 @@ func (h heuristics) readingTime(k *kernel.Kernel, s kernel.MatVec) float64 {
 		loads = len(loadsAlong(factors, k.FoldAxis())) + len(loadsAlong(sums, k.FoldAxis()))
 	}
 	sh := matShapeOf(k)
-	rows := sh.Batch * ceilDiv(sh.N, int64(s.TileN)) * sh.M * sh.K * int64(ir.F32.BlockBytes()*loads)
+	rows := sh.Batch * ceil.Div(sh.N, int64(s.TileN)) * sh.M * sh.K * int64(ir.F32.BlockBytes()*loads)
 	weights := weightBytes(k)
 	rereadRate := h.cacheRate()
 	if weights > uint64(h.cache) {
@@ -115,7 +116,7 @@ func weightBytes(k *kernel.Kernel) (n uint64) {
 }
 
 // matVecParts is the number of parts into which a matvec divides its rows; each part has its own workgroups.
-func matVecParts(rows int64) int64 { return max(ceilDiv(rows, MaxMatVecRows), 1) }
+func matVecParts(rows int64) int64 { return max(ceil.Div(rows, MaxMatVecRows), 1) }
 
 // rereadingFaster reports whether a matmul of few rows should run as a matvec with schedule s, not in tiles. With at
 // most MaxMatVecRows rows it should. With more rows, a matvec reads B several times, and a tile is only partly filled:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // scans lists schedules for scans. As for row kernels, one invocation scans a row if rows are short or interleaved in
@@ -37,7 +38,7 @@ func (h heuristics) groupScans(k *kernel.Kernel) []Candidate {
 				s := kernel.Lanes{Launch: launch(kernel.VarScanGroup, wg, scanVec(k, 4)), LanesPerRow: lanes}
 				s.Subgroup = subgroup
 				all = append(all, Candidate{s,
-					fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, ceilDiv(fold, int64(lanes)))})
+					fmt.Sprintf("rows of %s, %d elements per lane", k.Fold, ceil.Div(fold, int64(lanes)))})
 			}
 		}
 	}

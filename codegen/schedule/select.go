@@ -211,14 +211,14 @@ func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 func (h heuristics) keptRows(w kernel.Work) (groups int64, ok bool) {
 	side := int64(max(lineBytes/w.Format.BlockBytes(), 1))
 	lanes := int64(h.rowLanes) / side
-	return ceilDiv(w.Rows.Max(), side), lanes > 0 && ceilDiv(w.Depth.Max(), lanes) <= int64(h.rowCache)
+	return ceil.Div(w.Rows.Max(), side), lanes > 0 && ceil.Div(w.Depth.Max(), lanes) <= int64(h.rowCache)
 }
 
 // groupRow returns the schedule of a row kernel with the given number of lanes per row, which exchange partial results.
 func (h heuristics) groupRow(k *kernel.Kernel, lanes, wg, vec, subgroup int) Candidate {
 	s := kernel.Row{Launch: kernel.Launch{Variant: kernel.VarRowGroup, Workgroup: wg, Vec: vec, Subgroup: subgroup},
 		LanesPerRow: lanes}
-	each := ceil.Multiple(int(min(ceilDiv(k.Fold.Max(), int64(lanes)), 1<<20)), vec)
+	each := ceil.Multiple(int(min(ceil.Div(k.Fold.Max(), int64(lanes)), 1<<20)), vec)
 	if readsTwice(k) && k.Fold.IsStatic() && each <= h.rowCache {
 		s.Cache = each
 	}
@@ -232,7 +232,7 @@ func (h heuristics) matVecs(k *kernel.Kernel) []Candidate {
 		return nil
 	}
 	parts := matVecParts(sh.M)
-	sh.M, sh.Batch = ceilDiv(sh.M, parts), sh.Batch*parts // each part of the rows is like a matmul of its own
+	sh.M, sh.Batch = ceil.Div(sh.M, parts), sh.Batch*parts // each part of the rows is like a matmul of its own
 	all := append(h.residentVecs(k, sh), h.lookupVecs(k, sh)...)
 	v := h.fewRows(k, sh)
 	for wg := max(h.vecWorkgroup, v.lanes, v.workgroup); wg >= smallest; wg /= 2 {
@@ -292,7 +292,7 @@ func (h heuristics) columnsAlongFold(k *kernel.Kernel, sh matShape, v blockVec, 
 		fewest = v.columns
 	}
 	cols := v.columns
-	for cols > fewest && sh.Batch*ceilDiv(sh.N, int64(sums*cols)) < h.onePerCore() {
+	for cols > fewest && sh.Batch*ceil.Div(sh.N, int64(sums*cols)) < h.onePerCore() {
 		cols /= 2
 	}
 	for cols > 1 && h.vecSums > 0 && sh.M*int64(cols) > h.vecSums {
@@ -314,7 +314,7 @@ func (h heuristics) lanesAlongFold(sh matShape, v blockVec, wg int) int {
 	if sh.M <= 1 {
 		each = shortestRun // M-batch has the reason for more rows
 	}
-	for lanes < wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes*each) <= sh.K {
+	for lanes < wg && sh.Batch*ceil.Div(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes*each) <= sh.K {
 		lanes *= 2
 	}
 	return lanes
@@ -340,7 +340,7 @@ func (h heuristics) fewRows(k *kernel.Kernel, sh matShape) blockVec {
 // groups of lanes share the contraction axis. At least 16 columns stay adjacent, so that whole memory sectors are read.
 func (h heuristics) acrossColumns(sh matShape, wg int) Candidate {
 	lanes := 1
-	for lanes*32 <= wg && sh.Batch*ceilDiv(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes)*16 <= sh.K {
+	for lanes*32 <= wg && sh.Batch*ceil.Div(sh.N*int64(lanes), int64(wg)) < h.fill && int64(lanes)*16 <= sh.K {
 		lanes *= 2
 	}
 	return Candidate{matVecSchedule(sh, lanes, wg/lanes, 1, wg, 0),

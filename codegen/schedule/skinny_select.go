@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -88,7 +89,7 @@ func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, stri
 	if rate == 0 || sh.M <= MaxMatVecRows || sh.M > mostMatVecRows {
 		return 0, fmt.Sprintf("nothing is known of the time of %s by %d rows", s.Variant, sh.M)
 	}
-	busy := min(sh.Batch*ceilDiv(sh.N, int64(s.TileN)), h.cores)
+	busy := min(sh.Batch*ceil.Div(sh.N, int64(s.TileN)), h.cores)
 	return float64(weightBytes(k))/(rate*float64(busy)) + h.storeTime(k), ""
 }
 
@@ -104,7 +105,7 @@ func unitsTakeBytes(t ir.DType, caps device.Caps) bool {
 
 // workgroups is the number of workgroups of a matmul with this tile.
 func (tl skinnyTile) workgroups(sh matShape) int64 {
-	return sh.Batch * ceilDiv(sh.N, int64(tl.columns*16))
+	return sh.Batch * ceil.Div(sh.N, int64(tl.columns*16))
 }
 
 // widest returns the first of tiles that gives every core a workgroup, or the last if none does. tiles is sorted widest

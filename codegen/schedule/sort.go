@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -65,7 +66,7 @@ func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 	for most < SelectBins && !fits(most) {
 		most *= 2
 	}
-	for wg := most; wg >= smallest && ceilDiv(n, int64(wg)) <= maxSelectCache; wg /= 2 {
+	for wg := most; wg >= smallest && ceil.Div(n, int64(wg)) <= maxSelectCache; wg /= 2 {
 		all = append(all, Candidate{selectSchedule(k, wg), fmt.Sprintf("%s elements of rows of %s", k.Take, k.Fold)})
 	}
 	return all
@@ -74,7 +75,7 @@ func (h heuristics) selects(k *kernel.Kernel) []Candidate {
 // selectSchedule is the schedule of a selection by a workgroup that keeps the whole row in registers.
 func selectSchedule(k *kernel.Kernel, wg int) kernel.Row {
 	return kernel.Row{Launch: launch(kernel.VarSelect, wg, 1), LanesPerRow: wg,
-		Cache: int(ceilDiv(k.Fold.Max(), int64(wg)))}
+		Cache: int(ceil.Div(k.Fold.Max(), int64(wg)))}
 }
 
 // checkSelect returns an error if a schedule cannot select elements of a kernel's rows.

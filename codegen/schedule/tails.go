@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // This file proposes where to cut a matmul along its rows or columns, so that a separate kernel computes the tail. A
@@ -46,7 +47,7 @@ func edgeTail(k *kernel.Kernel, axis int, tl matrixTile) kernel.Tail {
 // cores idle (M-wave-tails).
 func (h heuristics) waveTail(k *kernel.Kernel, axis int, tl matrixTile) kernel.Tail {
 	tile, groups := tileAlong(k, axis, tl), matShapeOf(k).workgroups(tl.M, tl.N)
-	across := groups / ceilDiv(k.Parallel[axis].Add, tile) // workgroups for each tile along the axis
+	across := groups / ceil.Div(k.Parallel[axis].Add, tile) // workgroups for each tile along the axis
 	wave := h.cores * int64(max(tl.PerCore, 1))
 	return kernel.Tail{Axis: axis, From: groups / wave * wave / across * tile, Only: true}
 }

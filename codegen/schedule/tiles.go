@@ -7,6 +7,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // ratedTile is a tile of a matmul with its measured speed, in its fastest layout in shared memory.
@@ -47,7 +48,7 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 // tileTime estimates the time of a matmul in a tile, in nanoseconds.
 func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	m := matrixTile{M: tl.M, N: tl.N, Efficiency: tl.Efficiency, Alone: tl.Alone}
-	return h.matrixTime(m, sh.workgroups(tl.M, tl.N), ceilDiv(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
+	return h.matrixTime(m, sh.workgroups(tl.M, tl.N), ceil.Div(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
 }
 
 // vectorTime estimates the time in nanoseconds of a matmul without cooperative matrices, in its fastest tile. Its

@@ -84,7 +84,7 @@ func (c *cut) longestRun(s ir.Shape) bool {
 }
 
 // inARow chooses the chunks of rows with contiguous elements: rows is their number, and length the number of elements
-// of each. It returns false if the rows should not be divided: they are short, or so many that they fill the device.
+// of each. It returns false if the rows are short, or fill the device undivided.
 func (c *cut) inARow(rows, length int64) bool {
 	if length < 2*minFoldChunk || rows > manyRows {
 		return false

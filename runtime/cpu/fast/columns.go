@@ -136,7 +136,7 @@ func (r *foldRows[T]) wholeColumns(f *columnFold, worker int, b *columnBlock[T],
 	r.again(worker, b.from, checks[:b.count])
 }
 
-// longColumns computes all rows, which are columns with so many elements that tasks take parts of them.
+// longColumns computes all rows, which are long columns. Each task takes a part of some columns.
 func (r *foldRows[T]) longColumns(f *columnFold) error {
 	groups, most := r.groups, 0
 	for _, g := range groups {

@@ -106,8 +106,8 @@ func TestFoldWidths(t *testing.T) {
 }
 
 // TestColumns compares folds along other axes than the innermost with the interpreter, for each width of vectors:
-// short columns, and columns with so many elements that tasks share them. Some columns have infinities, NaN, large
-// numbers, or only -inf.
+// short columns, and long ones that several tasks share. Some columns have infinities, NaN, large numbers, or -inf
+// alone.
 func TestColumns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 21))
 	inf := math.Inf(1)
