@@ -40,8 +40,10 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 	keepIEEE(e)
 	// The functions decide what the shader needs, so they come first.
 	all := e.AddressByRows(e.Functions())
-	if e.Needs[emit.NeedCoopMat] && device.SlowMatrices(e.Caps) {
-		keepLoops(all[len(all)-1])
+	if device.UnrollsSlowly(e.Caps) {
+		for _, f := range all {
+			keepLoops(f, e.Needs[emit.NeedCoopMat])
+		}
 	}
 	buffers := e.Declarations(all)
 	sh := &Shader{Grid: e.Grid, Needs: e.SortedNeeds(), SharedBytes: schedule.SharedBytes(k, e.Sched),
@@ -161,10 +163,12 @@ func keepIEEE(e *emit.Emitter) {
 	})
 }
 
-// keepLoops asks the driver's compiler not to unroll the loops of a function, also those that it would unroll unasked.
-func keepLoops(f *syntax.Definition) {
+// keepLoops asks the driver's compiler not to unroll the loops of a function that have no hint, which it would unroll
+// unasked. In a kernel on cooperative matrices it keeps loops that are to be unrolled, too. Other kernels index arrays
+// in these, and lavapipe reads such an array at any index where no invocation runs the loop.
+func keepLoops(f *syntax.Definition, matrices bool) {
 	syntax.Visit(f.Body, func(s syntax.Stmt) {
-		if loop, ok := s.(*syntax.For); ok {
+		if loop, ok := s.(*syntax.For); ok && (matrices || loop.Hint == "") {
 			loop.Hint = emit.DontUnroll
 		}
 	})

@@ -94,7 +94,7 @@ void main() {
     // sum_sq: sum over the row.
     float sum_sq = 0.0;
     int tokens_row = tokens[row];
-    for (uint j4 = thread; j4 < 64u; j4 += 8u) {
+    [[dont_unroll]] for (uint j4 = thread; j4 < 64u; j4 += 8u) {
         vec4 weight4 = decode4_weight(j4 * 4u + uint(clamp(tokens_row, 0, 4095)) * 256u);
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             sum_sq += weight4[lane] * weight4[lane];
@@ -107,7 +107,7 @@ void main() {
     // Store each element of the row.
     if (in_range) {
         float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
-        for (uint j4 = thread; j4 < 64u; j4 += 8u) {
+        [[dont_unroll]] for (uint j4 = thread; j4 < 64u; j4 += 8u) {
             vec4 weight4 = decode4_weight(j4 * 4u + uint(clamp(tokens_row, 0, 4095)) * 256u);
             vec4 weight_24 = weight_2_vec4[j4];
             vec4 result4;
@@ -196,7 +196,7 @@ void main() {
         acc[i] = 0.0;
     }
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
+    [[dont_unroll]] for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
         vec4 b_cols[8];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + self + j * 16u;
@@ -484,7 +484,7 @@ void main() {
         [[unroll]] for (uint i = 0u; i < 32u; ++i) {
             score[i] = 0.0;
         }
-        for (uint d0 = 0u; d0 < 64u; d0 += 16u) {
+        [[dont_unroll]] for (uint d0 = 0u; d0 < 64u; d0 += 16u) {
             // Stage queries and keys.
             [[unroll]] for (uint i = 0u; i < 4u; ++i) {
                 uint slot = self + i * 16u;
@@ -502,7 +502,7 @@ void main() {
             }
             barrier();
 
-            for (uint quad = 0u; quad < 4u; ++quad) {
+            [[dont_unroll]] for (uint quad = 0u; quad < 4u; ++quad) {
                 vec4 keys4[8];
                 [[unroll]] for (uint j = 0u; j < 8u; ++j) {
                     keys4[j] = tile_k[(lane_of_row + j * 4u) * 5u + quad];
@@ -555,7 +555,7 @@ void main() {
             }
         }
 
-        for (uint v0 = 0u; v0 < 32u; v0 += 16u) {
+        [[dont_unroll]] for (uint v0 = 0u; v0 < 32u; v0 += 16u) {
             // Stage values.
             [[unroll]] for (uint i = 0u; i < 16u; ++i) {
                 uint slot = self + i * 16u;
@@ -569,7 +569,7 @@ void main() {
             }
             barrier();
 
-            for (uint line = 0u; line < 16u; ++line) {
+            [[dont_unroll]] for (uint line = 0u; line < 16u; ++line) {
                 vec4 values4[4];
                 [[unroll]] for (uint n = 0u; n < 4u; ++n) {
                     values4[n] = tile_v[line * 16u + (lane_of_row + n * 4u)];
@@ -725,7 +725,7 @@ void main() {
         acc[i] = 0.0;
     }
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
+    [[dont_unroll]] for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
         vec4 b_cols[8];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + self + j * 16u;
@@ -810,7 +810,7 @@ void main() {
 
     // sum_sq: sum over the row.
     float sum_sq = 0.0;
-    for (uint j4 = thread; j4 < 64u; j4 += 8u) {
+    [[dont_unroll]] for (uint j4 = thread; j4 < 64u; j4 += 8u) {
         vec4 add4 = add_vec4[row * 64u + j4];
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
             sum_sq += add4[lane] * add4[lane];
@@ -823,7 +823,7 @@ void main() {
     // Store each element of the row.
     if (in_range) {
         float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
-        for (uint j4 = thread; j4 < 64u; j4 += 8u) {
+        [[dont_unroll]] for (uint j4 = thread; j4 < 64u; j4 += 8u) {
             vec4 add4 = add_vec4[row * 64u + j4];
             vec4 weight4 = weight_vec4[j4];
             vec4 result4;
@@ -965,7 +965,7 @@ void main() {
         acc1[i] = 0.0;
     }
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
+    [[dont_unroll]] for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
         vec4 b0_cols[4];
         vec4 b1_cols[4];
         [[unroll]] for (uint j = 0u; j < 2u; ++j) {
@@ -1089,7 +1089,7 @@ void main() {
         acc[i] = 0.0;
     }
 
-    for (uint k0 = 0u; k0 < 768u; k0 += 8u) {
+    [[dont_unroll]] for (uint k0 = 0u; k0 < 768u; k0 += 8u) {
         vec4 b_cols[8];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + self + j * 16u;
@@ -1208,7 +1208,7 @@ void main() {
         acc[i] = 0.0;
     }
 
-    for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
+    [[dont_unroll]] for (uint k0 = 0u; k0 < 256u; k0 += 8u) {
         vec4 b_cols[8];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + self + j * 16u;
@@ -1319,7 +1319,7 @@ void main() {
         acc[i] = 0.0;
     }
 
-    for (uint k0 = 0u; k0 < 768u; k0 += 8u) {
+    [[dont_unroll]] for (uint k0 = 0u; k0 < 768u; k0 += 8u) {
         vec4 b_cols[8];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = col0 + self + j * 16u;
@@ -1404,7 +1404,7 @@ void main() {
     // sum_sq: sum over the row.
     float sum_sq = 0.0;
     int difference = int(T) - 1;
-    for (uint j4 = local; j4 < 64u; j4 += 32u) {
+    [[dont_unroll]] for (uint j4 = local; j4 < 64u; j4 += 32u) {
         vec4 add4 = add_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];
         vec4 matmul4 = matmul_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];
         [[unroll]] for (uint lane = 0u; lane < 4u; ++lane) {
@@ -1426,7 +1426,7 @@ void main() {
 
     // Store each element of the row.
     float scale = inversesqrt_of_any(fadd(fmul(sum_sq, 0.00390625), 1e-05));
-    for (uint j4 = local; j4 < 64u; j4 += 32u) {
+    [[dont_unroll]] for (uint j4 = local; j4 < 64u; j4 += 32u) {
         vec4 add4 = add_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];
         vec4 matmul4 = matmul_vec4[j4 + uint(max(min(difference, int(T) - 1), 0)) * 64u];
         vec4 weight4 = weight_vec4[j4];
@@ -1507,7 +1507,7 @@ void main() {
     uint part = self % 8u;
     uint group = self / 8u;
 
-    for (uint step_2 = part; step_2 < 32u; step_2 += 8u) {
+    [[dont_unroll]] for (uint step_2 = part; step_2 < 32u; step_2 += 8u) {
         uint block = step_2 / 4u;
         uint e = step_2 % 4u * 8u;
         uint k = block * 32u + e;

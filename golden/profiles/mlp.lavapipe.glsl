@@ -111,7 +111,7 @@ void main() {
         acc[i] = 0.0;
     }
 
-    for (uint k0 = 0u; k0 < 16u; k0 += 8u) {
+    [[dont_unroll]] for (uint k0 = 0u; k0 < 16u; k0 += 8u) {
         vec4 b_cols[8];
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             uint col = min(self + j * 8u, 3u);
