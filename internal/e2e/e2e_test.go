@@ -170,3 +170,20 @@ func lengths(symbol string, values ...int64) []map[string]int64 {
 
 // once is for graphs without symbols.
 var once = []map[string]int64{nil}
+
+// TestWarmUpWithoutResults loads a program with no results if each symbol is 1. A warm-up with these symbols would store
+// results before the beginning of the output, which crashes lavapipe.
+func TestWarmUpWithoutResults(t *testing.T) {
+	g, err := ir.Parse(`graph "pool" {
+  symbol S <= 2
+  symbol T <= 10
+  %x = input {name="x", dtype=f16, shape=[8,4,S+T]}
+  %y = avg_pool %x {kernel=[4], stride=[3]}
+  output "y" %y
+}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkRun(t, openDevice(t), g, []map[string]int64{{"S": 1, "T": 5}})
+}

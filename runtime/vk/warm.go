@@ -18,9 +18,13 @@ func (rec *recorder) warm(ctx context.Context, report reporter) {
 	if len(first) == 0 {
 		return
 	}
-	bailout.Check(rec.grids.put(warmSymbols(rec.program)))
+	symbols := warmSymbols(rec.program)
+	bailout.Check(rec.grids.put(symbols))
 	rec.tryPersistent(ctx)
 	for i, step := range first {
+		if isEmpty(step.Step, symbols) { // its invocations would store results that it does not have
+			continue
+		}
 		rec.dispatchOnce(ctx, "warm-up", step.Step, func(c *CommandList) {
 			// A kernel that reads addresses must not use results of another kernel's warm-up as such.
 			if i == 0 || mailbox.Follows(step.Ops) {
@@ -46,17 +50,23 @@ func (rec *recorder) dispatchOnce(ctx context.Context, why string, step kernel.S
 }
 
 // warmSymbols returns the values of symbols for the warm-up: 1 each, so that kernels have little work. If that makes an
-// extent such as T-2 negative, it returns every symbol's bound instead.
+// extent such as T-2 negative, or leaves a kernel without results, it returns every symbol's bound instead.
 func warmSymbols(p *kernel.Program) map[string]int64 {
 	ones, bounds := map[string]int64{}, map[string]int64{}
 	for _, s := range p.Symbols {
 		ones[s.Name], bounds[s.Name] = min(1, s.Bound), s.Bound
 	}
-	noGrid := func(s kernel.Step) bool { _, err := s.Grid.Eval(ones); return err != nil }
-	if checkExtents(signedExtents(p), ones) != nil || slices.ContainsFunc(p.Steps, noGrid) {
+	empty := func(s kernel.Step) bool { return isEmpty(s, ones) }
+	if checkExtents(signedExtents(p), ones) != nil || slices.ContainsFunc(p.Steps, empty) {
 		return bounds
 	}
 	return ones
+}
+
+// isEmpty reports whether a step has no workgroups for these values of the symbols, or no valid number of them.
+func isEmpty(s kernel.Step, symbols map[string]int64) bool {
+	grid, err := s.Grid.Eval(symbols)
+	return err != nil || slices.Contains(grid[:], 0)
 }
 
 // use is a step with one of its kernels, and the step's index.
