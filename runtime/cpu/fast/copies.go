@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -142,6 +143,13 @@ func copyBoxes(c *interp.Call) error {
 
 // copy copies the box. size is the size of an element in memory.
 func (b boxCopy) copy(c *interp.Call, to, from []byte, size int) error {
+	if volume(b.dims) == 0 {
+		return nil
+	}
+	b = b.merged()
+	if n := b.dims[0] * size; len(b.dims) == 1 && b.to.steps[0] == 1 && b.from.steps[0] == 1 {
+		return copyMemory(c, to[b.to.off*size:][:n], from[b.from.off*size:][:n])
+	}
 	switch size {
 	case 1:
 		return copyBox(c, b, to, from)
@@ -153,21 +161,40 @@ func (b boxCopy) copy(c *interp.Call, to, from []byte, size int) error {
 	return copyBox(c, b, elements[uint64](to), elements[uint64](from))
 }
 
-// copyBox copies a box of elements.
+// copyMemory copies all bytes of from to memory of the same size.
+func copyMemory(c *interp.Call, to, from []byte) error {
+	// On amd64, Go's copy of at least `most` bytes neither reads the memory that it writes, nor keeps it in caches. So
+	// only large copies have parts of that size.
+	const least, most, each = 1 << 16, 1 << 20, 8 // the bytes of a part, and the parts of a worker
+	part := max(least, min(most, ceil.Div(len(to), each*c.Workers())))
+	return c.Parallel(ceil.Div(len(to), part), part, func(_, task int) {
+		lo, hi := task*part, min((task+1)*part, len(to))
+		copy(to[lo:hi], from[lo:hi])
+	})
+}
+
+// copyBox copies a merged box of elements.
 func copyBox[E any](c *interp.Call, b boxCopy, to, from []E) error {
-	if volume(b.dims) == 0 {
-		return nil
+	const most = 1 << 14 // of the elements of a row, so that tasks share long rows
+	last := len(b.dims) - 1
+	if n := b.dims[last]; n > most && n%most == 0 {
+		b.dims[last] = n / most
+		for _, r := range []*region{&b.to, &b.from} {
+			step := r.steps[last]
+			r.steps[last] = step * most
+			r.steps = append(r.steps, step)
+		}
+		b.dims = append(b.dims, most)
+		last++
 	}
-	dims, steps := b.merged() // adjacent axes that are contiguous in both are one
-	last := len(dims) - 1
-	n, toStep, fromStep := dims[last], steps[0][last], steps[1][last]
-	return c.ParallelRange(volume(dims[:last]), n+elementWork, func(lo, hi int) {
+	n, toStep, fromStep := b.dims[last], b.to.steps[last], b.from.steps[last]
+	return c.ParallelRange(volume(b.dims[:last]), n+elementWork, func(lo, hi int) {
 		for row := lo; row < hi; row++ {
 			dst, src, rest := b.to.off, b.from.off, row
 			for axis := last - 1; axis >= 0; axis-- {
-				i := rest % dims[axis]
-				rest /= dims[axis]
-				dst, src = dst+i*steps[0][axis], src+i*steps[1][axis]
+				i := rest % b.dims[axis]
+				rest /= b.dims[axis]
+				dst, src = dst+i*b.to.steps[axis], src+i*b.from.steps[axis]
 			}
 			switch {
 			case toStep == 1 && fromStep == 1:
@@ -237,40 +264,27 @@ func sameInput(n *ir.Node) bool {
 // copyAll computes an op that returns the elements of its argument.
 func copyAll(c *interp.Call) error {
 	to, _ := bytesOfResult(c)
-	from := bytesLike(c, c.Args[0])
-	return c.ParallelRange(len(to), 1, func(lo, hi int) { copy(to[lo:hi], from[lo:hi]) })
+	return copyMemory(c, to, bytesLike(c, c.Args[0]))
 }
 
-// rowLength is the most elements of the innermost axis of a box, so that tasks share long rows.
-const rowLength = 1 << 14
-
-// merged returns the extents of the box and the steps in the result and in the argument. Axes that are evenly apart in
-// both become one, and a long last axis becomes rows, for more tasks. There is at least one axis.
-func (b boxCopy) merged() (dims []int, steps [2][]int) {
+// merged returns the box with fewer axes: neighbours that are evenly apart in the result and in the argument become
+// one. It has at least one axis.
+func (b boxCopy) merged() boxCopy {
+	m := boxCopy{to: region{off: b.to.off}, from: region{off: b.from.off}}
 	for i, d := range b.dims {
-		to, from, last := b.to.steps[i], b.from.steps[i], len(dims)-1
+		to, from, last := b.to.steps[i], b.from.steps[i], len(m.dims)-1
 		switch {
 		case d == 1:
-		case last >= 0 && steps[0][last] == to*d && steps[1][last] == from*d:
-			dims[last], steps[0][last], steps[1][last] = dims[last]*d, to, from
+		case last >= 0 && m.to.steps[last] == to*d && m.from.steps[last] == from*d:
+			m.dims[last], m.to.steps[last], m.from.steps[last] = m.dims[last]*d, to, from
 		default:
-			dims, steps[0], steps[1] = append(dims, d), append(steps[0], to), append(steps[1], from)
+			m.dims, m.to.steps, m.from.steps = append(m.dims, d), append(m.to.steps, to), append(m.from.steps, from)
 		}
 	}
-	if len(dims) == 0 {
-		return []int{1}, [2][]int{{1}, {1}}
+	if len(m.dims) == 0 {
+		m.dims, m.to.steps, m.from.steps = []int{1}, []int{1}, []int{1}
 	}
-	last := len(dims) - 1
-	if n := dims[last]; n > rowLength && n%rowLength == 0 { // split the axis
-		dims[last] = n / rowLength
-		for k := range steps {
-			step := steps[k][last]
-			steps[k][last] = step * rowLength
-			steps[k] = append(steps[k], step)
-		}
-		dims = append(dims, rowLength)
-	}
-	return dims, steps
+	return m
 }
 
 // elements returns the elements of another size in the memory of bytes.

@@ -31,28 +31,27 @@ func replaceAll(c *interp.Call) error {
 // size.
 func replaceBy[T index](c *interp.Call, ids []T) error {
 	out, size := bytesOfResult(c)
-	base, from := bytesLike(c, c.Args[0]), bytesLike(c, c.Args[2])
-	switch size {
-	case 1:
-		return replaceElements(c, ids, out, base, from)
-	case 2:
-		return replaceElements(c, ids, elements[uint16](out), elements[uint16](base), elements[uint16](from))
-	case 4:
-		return replaceElements(c, ids, elements[uint32](out), elements[uint32](base), elements[uint32](from))
-	}
-	return replaceElements(c, ids, elements[uint64](out), elements[uint64](base), elements[uint64](from))
-}
-
-// replaceElements computes a scatter that replaces elements of type E, with indices of type T.
-func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, base, from []E) error {
-	if len(out) == 0 {
-		return nil
-	}
+	from := bytesLike(c, c.Args[2])
 	if !c.InPlace {
-		err := c.ParallelRange(len(out), 1, func(lo, hi int) { copy(out[lo:hi], base[lo:hi]) })
-		if err != nil {
+		if err := copyMemory(c, out, bytesLike(c, c.Args[0])); err != nil {
 			return err
 		}
+	}
+	switch size {
+	case 1:
+		return replaceElements(c, ids, out, from)
+	case 2:
+		return replaceElements(c, ids, elements[uint16](out), elements[uint16](from))
+	case 4:
+		return replaceElements(c, ids, elements[uint32](out), elements[uint32](from))
+	}
+	return replaceElements(c, ids, elements[uint64](out), elements[uint64](from))
+}
+
+// replaceElements replaces elements of out, which are of type E, with indices of type T.
+func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, from []E) error {
+	if len(out) == 0 {
+		return nil
 	}
 	if c.Node.Op() == ir.OpScatterND {
 		r := newCoordinates(c.Dims, c.Args[1].Dims, ids)
