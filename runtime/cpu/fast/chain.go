@@ -325,17 +325,16 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 
 // isWide reports whether the chain (fused elementwise ops) of a node must compute in 64 bits. It must if the node has
 // an argument or a result of 64 bits. But it may read an i64 argument of a cast that float32 does not round twice, and
-// an i64 condition of where. It also must if the node casts 32-bit integers to floats, and float32 rounds them twice.
+// an i64 condition of where.
 func isWide(n *ir.Node) bool {
-	to, casts := n.DType(), n.Op() == ir.OpCast
-	canRead := casts && isNarrow(to) && !roundsTwice(to)
+	to := n.DType()
+	canRead := n.Op() == ir.OpCast && isNarrow(to) && !roundsTwice(to)
 	for i, a := range n.Args() {
 		if a.DType() == ir.F64 || a.DType() == ir.I64 && !canRead && !(n.Op() == ir.OpWhere && i == 0) {
 			return true
 		}
 	}
-	rounds := casts && isNarrow(to) && roundsTwice(to)
-	return to == ir.F64 || to == ir.I64 || rounds && isWord(n.Arg(0).DType()) && n.Arg(0).DType().BlockBytes() == 4
+	return to == ir.F64 || to == ir.I64
 }
 
 // roundsTwice reports whether an integer may be rounded twice if it is converted to float32 and then to dtype t.

@@ -309,7 +309,8 @@ func staticDims(n *ir.Node) (dims []int) {
 // result that is rounded twice differs.
 func TestIntsToFloats(t *testing.T) {
 	var list []int64
-	for _, x := range []int64{0, 257, 2049, 65504, 65520, 1 << 24, 1<<24 + 1<<16, 1<<30 + 1<<22, 1<<31 - 1} {
+	for _, x := range []int64{0, 257, 2049, 65504, 65520, 1 << 24, 1<<24 + 1<<16, 1<<30 + 1<<22, 1<<31 - 1,
+		1<<31 + 1<<23, 1<<32 - 1, 1 << 53, 1<<53 + 1<<45, 1<<62 + 1<<54, 1<<62 + 1<<38, 1<<63 - 3} {
 		for d := int64(-2); d <= 2; d++ {
 			list = append(list, x+d, -x-d)
 		}

@@ -268,6 +268,12 @@ func floatOfWordsVectors(out *float32, x *float32, y *float32, z *float32, n int
 // floatOfUnsignedVectors sets each of n elements, a multiple of 8, to the float nearest to the unsigned word x, of two the even one.
 func floatOfUnsignedVectors(out *float32, x *float32, y *float32, z *float32, n int)
 
+// oddOfWordsVectors sets each of n elements, a multiple of 8, to the word x as a float, rounded to odd from 1<<24 on.
+func oddOfWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
+// oddOfUnsignedVectors sets each of n elements, a multiple of 8, to the unsigned word x as a float, rounded to odd from 1<<24 on.
+func oddOfUnsignedVectors(out *float32, x *float32, y *float32, z *float32, n int)
+
 // signed8Vectors sets each of n elements, a multiple of 8, to the word x wrapped to 8 signed bits.
 func signed8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 

@@ -10006,6 +10006,82 @@ stop:
 DATA c47800000<>+0(SB)/4, $0x47800000
 GLOBL c47800000<>(SB), RODATA|NOPTR, $4
 
+// func oddOfWordsVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·oddOfWordsVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(BX*4), Y0
+	VBROADCASTSS c01000000<>+0(SB), Y1
+	VPADDD       Y1, Y0, Y1
+	VPSRLD       $0x19, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	VPCMPEQD     Y1, Y2, Y2
+	VBROADCASTSS c000001ff<>+0(SB), Y3
+	VPAND        Y3, Y0, Y1
+	VPADDD       Y3, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPANDN       Y1, Y3, Y1
+	VBLENDVPS    Y2, Y0, Y1, Y0
+	VCVTDQ2PS    Y0, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	CMPQ         BX, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA c01000000<>+0(SB)/4, $0x01000000
+GLOBL c01000000<>(SB), RODATA|NOPTR, $4
+
+DATA c000001ff<>+0(SB)/4, $0x000001ff
+GLOBL c000001ff<>(SB), RODATA|NOPTR, $4
+
+// func oddOfUnsignedVectors(out *float32, x *float32, y *float32, z *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·oddOfUnsignedVectors(SB), NOSPLIT, $0-40
+	MOVQ out+0(FP), AX
+	MOVQ n+32(FP), CX
+	MOVQ x+8(FP), DX
+	XORQ BX, BX
+	CMPQ BX, CX
+	JGE  stop
+
+next:
+	VMOVUPS      (DX)(BX*4), Y0
+	VPSRLD       $0x18, Y0, Y1
+	VPXOR        Y2, Y2, Y2
+	VPCMPEQD     Y1, Y2, Y2
+	VBROADCASTSS c000001ff<>+0(SB), Y3
+	VPAND        Y3, Y0, Y1
+	VPADDD       Y3, Y1, Y1
+	VPOR         Y0, Y1, Y1
+	VPANDN       Y1, Y3, Y1
+	VBLENDVPS    Y2, Y0, Y1, Y0
+	VPSRLD       $0x10, Y0, Y1
+	VCVTDQ2PS    Y1, Y1
+	VPSLLD       $0x10, Y0, Y0
+	VPSRLD       $0x10, Y0, Y0
+	VCVTDQ2PS    Y0, Y0
+	VBROADCASTSS c47800000<>+0(SB), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VMOVUPS      Y0, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	CMPQ         BX, CX
+	JLT          next
+
+stop:
+	VZEROUPPER
+	RET
+
 // func signed8Vectors(out *float32, x *float32, y *float32, z *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·signed8Vectors(SB), NOSPLIT, $0-40

@@ -175,6 +175,12 @@ func minLongs(out *float64, x *float64, y *float64, z *float64, n int)
 // maxLongs sets each of n elements, a multiple of 4, to the greater of x and y, long words.
 func maxLongs(out *float64, x *float64, y *float64, z *float64, n int)
 
+// doubleOfLong sets each of n elements, a multiple of 4, to the float nearest to the long word x, of two the even one.
+func doubleOfLong(out *float64, x *float64, y *float64, z *float64, n int)
+
+// oddOfLong sets each of n elements, a multiple of 4, to the long word x as a float, rounded to odd from 1<<53 on.
+func oddOfLong(out *float64, x *float64, y *float64, z *float64, n int)
+
 // longOfTruth sets each of n elements, a multiple of 4, to x, which is 1 or 0, as a long word.
 func longOfTruth(out *float64, x *float64, y *float64, z *float64, n int)
 

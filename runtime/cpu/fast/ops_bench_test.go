@@ -32,6 +32,7 @@ var ofMemory = []struct{ dtypes, ops string }{
 		cast %x {dtype=i64}
 		cast %x {dtype=f64}
 		cast %x {dtype=f16}
+		cast %x {dtype=bf16}
 		cast %x {dtype=bool}
 		cast %x {dtype=u8}
 		sum %x

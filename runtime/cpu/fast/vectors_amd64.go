@@ -363,9 +363,9 @@ func assembled() map[string]func(out, x, y, z *float32, n int) {
 		"shift_left words": shiftLeftVectors, "shift_right words": shiftRightVectors, "div_int words": divIntsVectors,
 		"rem_int words": remIntsVectors, "mod_int words": modIntsVectors,
 		"?: words": chooseWordsVectors, floatOfWords: floatOfWordsVectors,
-		"float of unsigned words": floatOfUnsignedVectors, wordOf[ir.I32]: wordOfFloatVectors,
-		wordOf[ir.Bool]: truthOfFloatVectors,
-		wrapTo[ir.I8]:   signed8Vectors, wrapTo[ir.I16]: signed16Vectors, wrapTo[ir.U8]: unsigned8Vectors,
+		floatOfUnsigned: floatOfUnsignedVectors, oddOfWords: oddOfWordsVectors, oddOfUnsigned: oddOfUnsignedVectors,
+		wordOf[ir.I32]: wordOfFloatVectors, wordOf[ir.Bool]: truthOfFloatVectors,
+		wrapTo[ir.I8]: signed8Vectors, wrapTo[ir.I16]: signed16Vectors, wrapTo[ir.U8]: unsigned8Vectors,
 		wrapTo[ir.U16]: unsigned16Vectors, roundedTo[ir.I8]: roundToI8Vectors, roundedTo[ir.U8]: roundToU8Vectors,
 	}
 }
@@ -385,7 +385,7 @@ func assembledWide() map[string]func(out, x, y, z *float64, n int) {
 
 		"+ words": addLongs, "- words": subLongs, "min words": minLongs, "max words": maxLongs, "& words": andLongs,
 		"| words": orLongs, "^ words": xorLongs, "== words": equalLongs, "> words": moreLongs, "?: words": chooseLongs,
-		wordOfTruth: longOfTruth, wordOf[ir.Bool]: truthOfDouble, wordOf[ir.I32]: wordOfDouble,
+		floatOfWords: doubleOfLong, oddOfWords: oddOfLong, wordOfTruth: longOfTruth, wordOf[ir.Bool]: truthOfDouble, wordOf[ir.I32]: wordOfDouble,
 		wrapTo[ir.I8]: long8, wrapTo[ir.I16]: long16, wrapTo[ir.I32]: long32, wrapTo[ir.U8]: unsignedLong8,
 		wrapTo[ir.U16]: unsignedLong16, wrapTo[ir.U32]: unsignedLong32,
 	}

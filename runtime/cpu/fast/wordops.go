@@ -64,8 +64,9 @@ func of[W integer](is bool) W {
 	return 0
 }
 
-// floatOfWords is the name of the primitive that converts a signed word to a float.
-const floatOfWords = "float of words"
+// floatOfWords is the name of the primitive that converts a signed word to a float, and floatOfUnsigned of the one for
+// u32.
+const floatOfWords, floatOfUnsigned = "float of words", "float of unsigned words"
 
 // wordOf has the names of the primitives that convert a float to a bool or a word, by the dtype. wrapTo has the names
 // of the primitives that wrap a word to a dtype.
@@ -74,9 +75,9 @@ var wordOf, wrapTo = map[ir.DType]string{}, map[ir.DType]string{}
 // wordOfTruth is the name of the primitive that converts 1 and 0 to words of 64 bits.
 const wordOfTruth = "word of truth"
 
-// oddOfWords is the name of the primitive that converts a signed word of 64 bits to a float that is then rounded to
-// fewer bits, see [ir.IntToFloat].
-const oddOfWords = "float of words, before rounding"
+// oddOfWords is the name of the primitive that converts a signed word to a float that is then rounded to fewer bits, see
+// [ir.IntToFloat]. oddOfUnsigned is the one for u32.
+const oddOfWords, oddOfUnsigned = "float of words, before rounding", "float of unsigned words, before rounding"
 
 // addWordPrimitives adds the primitives on words to the others.
 func addWordPrimitives() {
@@ -111,8 +112,14 @@ func addWordPrimitives() {
 			}
 			return int32(uint32(x) % uint32(y))
 		}),
-		floatOfWords:              of1(func(x float32) float32 { return float32(word(x)) }),
-		"float of unsigned words": of1(func(x float32) float32 { return float32(uint32(word(x))) }),
+		floatOfWords:    of1(func(x float32) float32 { return float32(word(x)) }),
+		floatOfUnsigned: of1(func(x float32) float32 { return float32(uint32(word(x))) }),
+		oddOfWords: of1(func(x float32) float32 {
+			return float32(roundedToOdd(word(x), 1<<24, 1<<9-1))
+		}),
+		oddOfUnsigned: of1(func(x float32) float32 {
+			return float32(roundedToOdd(int64(uint32(word(x))), 1<<24, 1<<9-1))
+		}),
 	} {
 		primitives[name] = p
 	}
@@ -142,18 +149,19 @@ func addWordPrimitives() {
 			to[i] = int64(x)
 		}
 	}}
-	widePrimitives[oddOfWords] = &primitiveOf[float64]{work: 4, plain: func(out, x, _, _ []float64) {
-		const exact, low = 1 << 53, 1<<11 - 1
-		for i, x := range listOf[int64](x) {
-			if x < -exact || x > exact { // one bit stands for the lowest ones, so that float64 is exact
-				rest := x & low
-				if x -= rest; rest != 0 {
-					x += 1 << 10
-				}
-			}
-			out[i] = float64(x)
-		}
-	}}
+	widePrimitives[oddOfWords] = of1(func(x float64) float64 {
+		return float64(roundedToOdd(long(x), 1<<53, 1<<11-1))
+	})
+}
+
+// roundedToOdd returns x with fewer bits, if it is beyond the integers that floats represent: `low` has the bits that
+// become 0. If any of them was not, the bit above them becomes 1. Then floats represent the result, and a float with at
+// least two bits less is rounded as for x.
+func roundedToOdd[W integer](x, exact, low W) W {
+	if x < -exact || x > exact {
+		return (x | (x&low + low)) &^ low
+	}
+	return x
 }
 
 // addPrimitives adds the primitives on signed words.
@@ -303,7 +311,7 @@ func (b *compilerOf[T]) asFloat(v int, t ir.DType) int {
 	case !b.words[v]:
 		return v
 	case t == ir.U32 && !b.wide():
-		return b.instruction(b.primitive("float of unsigned words"), []int{v})
+		return b.instruction(b.primitive(floatOfUnsigned), []int{v})
 	}
 	return b.instruction(b.primitive(floatOfWords), []int{v})
 }
@@ -351,11 +359,13 @@ func (b *compilerOf[T]) compileCast(n *ir.Node, v int) int {
 	case !b.words[v] && from != ir.Bool: // a float, or an i64 read as a float
 		return b.saturated(v, to)
 	case !b.isWord(to):
-		if from == ir.I64 && to != ir.F64 && b.words[v] {
-			// Rounding to odd keeps the next rounding, to fewer bits, exact.
-			v = b.instruction(b.primitive(oddOfWords), []int{v})
-		} else {
+		switch twice := b.wide() && to != ir.F64 || !b.wide() && roundsTwice(to); {
+		case !twice || from.BlockBytes() < b.wordBytes(): // the float is the result, or it is exact
 			v = b.asFloat(v, from)
+		case from == ir.U32 && !b.wide():
+			v = b.instruction(b.primitive(oddOfUnsigned), []int{v})
+		default: // rounding to odd keeps the next rounding, to fewer bits, exact
+			v = b.instruction(b.primitive(oddOfWords), []int{v})
 		}
 		if name, ok := b.rounding(to); ok {
 			v = b.instruction(b.primitive(name), []int{v})

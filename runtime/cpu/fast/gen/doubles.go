@@ -133,8 +133,34 @@ func withinDoubles() {
 	RET()
 }
 
-// longConversions generates the primitives that convert to long words.
+// longConversions generates the primitives that convert to long words, and long words to floats.
 func longConversions(primitive func(name, what string, args int, body func(x, y, z VecVirtual))) {
+	float := func(x VecVirtual) {
+		// The upper 16 and the lower 48 bits become exact floats, so that only the last sum is rounded.
+		high, zero := YMM(), YMM()
+		VPXOR(zero, zero, zero)
+		VPSRAD(Imm(16), x, high)
+		VPBLENDW(Imm(0x33), zero, high, high)
+		VPADDQ(avx2.double(0x1.8p68), high, high)
+		VPBLENDW(Imm(0x88), avx2.double(0x1p52), x, x)
+		VSUBPD(avx2.double(0x1.8p68+0x1p52), high, high)
+		VADDPD(high, x, x)
+	}
+	primitive("doubleOfLong", "the float nearest to the long word x, of two the even one", 1,
+		func(x, _, _ VecVirtual) { float(x) })
+	primitive("oddOfLong", "the long word x as a float, rounded to odd from 1<<53 on", 1, func(x, _, _ VecVirtual) {
+		low, small, zero, mask := YMM(), YMM(), YMM(), avx2.long(1<<11-1)
+		VPADDQ(avx2.long(1<<53), x, small)
+		VPSRLQ(Imm(54), small, small)
+		VPXOR(zero, zero, zero)
+		VPCMPEQQ(zero, small, small)
+		VPAND(mask, x, low)
+		VPADDQ(mask, low, low)
+		VPOR(x, low, low)
+		VPANDN(low, mask, low)
+		VBLENDVPD(small, x, low, x)
+		float(x)
+	})
 	truth := func(x VecVirtual) { VPSRLQ(Imm(63), x, x) } // of a mask
 	primitive("longOfTruth", "x, which is 1 or 0, as a long word", 1, func(x, _, _ VecVirtual) {
 		VPSLLQ(Imm(2), x, x) // 1 has this bit of the exponent, and 0 has not

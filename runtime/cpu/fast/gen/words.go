@@ -60,7 +60,7 @@ func wordPrimitives() {
 	primitive("floatOfWords", "the float nearest to the word x, of two the even one", 1, func(x, _, _ VecVirtual) {
 		VCVTDQ2PS(x, x)
 	})
-	primitive("floatOfUnsigned", "the float nearest to the unsigned word x, of two the even one", 1, func(x, _, _ VecVirtual) {
+	ofUnsigned := func(x VecVirtual) {
 		high := YMM() // the product is exact, and so is the lower half: only the sum is rounded
 		VPSRLD(Imm(16), x, high)
 		VCVTDQ2PS(high, high)
@@ -68,7 +68,31 @@ func wordPrimitives() {
 		VPSRLD(Imm(16), x, x)
 		VCVTDQ2PS(x, x)
 		VFMADD231PS(constant(YMM(), 0x1p16), high, x)
+	}
+	primitive("floatOfUnsigned", "the float nearest to the unsigned word x, of two the even one", 1,
+		func(x, _, _ VecVirtual) { ofUnsigned(x) })
+	toOdd := func(x, small VecVirtual) { // rounds the words x to odd, unless they are small
+		low, mask := YMM(), word(YMM(), 1<<9-1)
+		VPAND(mask, x, low)
+		VPADDD(mask, low, low)
+		VPOR(x, low, low)
+		VPANDN(low, mask, low)
+		VBLENDVPS(small, x, low, x)
+	}
+	primitive("oddOfWords", "the word x as a float, rounded to odd from 1<<24 on", 1, func(x, _, _ VecVirtual) {
+		size := YMM()
+		VPADDD(word(YMM(), 1<<24), x, size)
+		VPSRLD(Imm(25), size, size)
+		toOdd(x, zeros(size))
+		VCVTDQ2PS(x, x)
 	})
+	primitive("oddOfUnsigned", "the unsigned word x as a float, rounded to odd from 1<<24 on", 1,
+		func(x, _, _ VecVirtual) {
+			size := YMM()
+			VPSRLD(Imm(24), x, size)
+			toOdd(x, zeros(size))
+			ofUnsigned(x)
+		})
 	for _, bits := range []uint64{8, 16} {
 		primitive(fmt.Sprint("signed", bits), fmt.Sprintf("the word x wrapped to %d signed bits", bits), 1,
 			func(x, _, _ VecVirtual) {
