@@ -105,12 +105,12 @@ func (w width) roundDouble(x VecVirtual) {
 
 // polynomial generates code that returns a polynomial of x. The coefficient of the highest power comes first.
 func (w width) polynomial(x VecVirtual, coefficients ...float32) VecVirtual {
-	p, c := w.vector(), w.vector()
+	p := w.vector()
 	if first := constant(p, coefficients[0]); first != p {
 		VMOVAPS(first, p)
 	}
 	for _, a := range coefficients[1:] {
-		VFMADD213PS(constant(c, a), x, p)
+		VFMADD213PS(w.operand(a), x, p)
 	}
 	return p
 }
@@ -134,11 +134,39 @@ func (w width) exp(x VecVirtual) {
 func (w width) expBelow(x VecVirtual) {
 	n, c := w.vector(), w.vector()
 	VMAXPS(x, constant(c, -104), x) // NaN stays, as the second source
-	VMULPS(constant(c, math.Log2E), x, n)
+	VMULPS(w.operand(math.Log2E), x, n)
 	w.round(n, n)
-	VFNMADD231PS(constant(c, 0.693359375), n, x)
-	VFNMADD231PS(constant(c, -2.12194440e-4), n, x)
+	VFNMADD231PS(w.operand(0.693359375), n, x)
+	VFNMADD231PS(w.operand(-2.12194440e-4), n, x)
 	w.scaledExp(x, n)
+}
+
+// expOfSum generates code that replaces x, of at most 0, by e^x, as a term of a sum that has a term of 1. Terms below
+// e^-87 become that one, which float64 cannot add to 1. So 2^n is one number in range, and AVX2 needs no other rounding
+// than a sum with 1.5*2^23, after which n is in the lowest bits. The polynomial has a shorter chain of instructions.
+func (w width) expOfSum(x VecVirtual) {
+	if w.size == 64 { // scaling takes one instruction
+		w.expBelow(x)
+		return
+	}
+	const shift = 0x1.8p23
+	c := expPolynomial
+	n, low, a, b, square, sum := w.vector(), w.vector(), w.vector(), w.vector(), w.vector(), w.vector()
+	VMAXPS(x, constant(a, -87), x) // NaN stays, as the second source
+	VFMADD231PS(w.operand(math.Log2E), x, constant(n, shift))
+	VSUBPS(w.operand(shift), n, low)
+	VFNMADD231PS(w.operand(0.693359375), low, x)
+	VFNMADD231PS(w.operand(-2.12194440e-4), low, x)
+	VPSLLD(Imm(23), n, n)
+	VPADDD(w.operand(1), n, n)
+	VMULPS(x, x, square)
+	VFMADD213PS(w.operand(c[2]), x, constant(a, c[1]))
+	VFMADD213PS(w.operand(c[4]), x, constant(b, c[3]))
+	VADDPS(w.operand(1), x, sum)
+	VFMADD231PS(w.operand(c[0]), square, a)
+	VFMADD231PS(a, square, b)
+	VFMADD231PS(b, square, sum)
+	VMULPS(n, sum, x)
 }
 
 // exp2 generates code that replaces x by 2^x.

@@ -391,6 +391,22 @@ func word(y VecVirtual, bits uint32) VecVirtual {
 	return y
 }
 
+// operand returns a number in all elements of a vector, for the first operand of an instruction. AVX2 has too few
+// registers to keep constants, so that it reads them from memory, without an instruction of their own.
+func (w width) operand(x float32) Op {
+	bits := math.Float32bits(x)
+	if w.size == 64 {
+		return constant(w.vector(), x)
+	}
+	if _, ok := vectors[bits]; !ok {
+		vectors[bits] = GLOBL(fmt.Sprintf("v%08x", bits), RODATA|NOPTR)
+		for i := range w.lanes() {
+			DATA(4*i, U32(bits))
+		}
+	}
+	return vectors[bits]
+}
+
 // keepConstants generates code that loads constants into registers before a loop, if there are enough registers. The
 // caller calls end after the loop: later code may use the registers otherwise.
 func (w width) keepConstants(list ...float32) (end func()) {
@@ -406,7 +422,7 @@ func (w width) keepConstants(list ...float32) (end func()) {
 	return func() { keptWords = nil }
 }
 
-var words = map[uint32]Mem{}
+var words, vectors = map[uint32]Mem{}, map[uint32]Mem{} // constants in memory: a word, and 8 in a vector
 
 var keptWords map[uint32]VecVirtual // see keepConstants
 

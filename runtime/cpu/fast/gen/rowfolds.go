@@ -529,9 +529,14 @@ func (f *rowFold) exponentials(keeps bool) (greatest VecVirtual, sum number) {
 		y := f.load(p)
 		f.prefetch()
 		VSUBPS(greatest, y, y)
-		f.expBelow(y)
-		if keeps {
+		switch {
+		case keeps:
+			f.expBelow(y)
 			f.keep(p, y)
+		case f.columnRows != nil: // without a term of 1 the sum is 0
+			f.expBelow(y)
+		default:
+			f.expOfSum(y)
 		}
 		sums.add(p, f.at, y)
 	})
