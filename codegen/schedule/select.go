@@ -172,24 +172,32 @@ func (h heuristics) serialRows(k *kernel.Kernel) []Candidate {
 	})
 }
 
+// perLane is the number of elements of a row that a lane should have. full says that the workgroup is large enough: a
+// larger one waits longer at its barriers, so a lane keeps as much of the row as it can (M-kept-rows).
+func (h heuristics) perLane(full bool) int64 {
+	if full {
+		return int64(h.rowCache)
+	}
+	return h.rowPerLane
+}
+
 // groupRows lists schedules with about rowPerLane elements per lane. If there are too few rows to fill the device, a
 // row has more lanes. A workgroup has at least sideRows rows, so that it reads whole lines of interleaved rows, unless
-// some cores would then have no workgroup. A lane keeps as much of an interleaved row as it can: the fewer lanes, the
-// more rows side by side.
+// some cores would then have no workgroup.
 func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 	var all []Candidate
 	fold, rows, side := k.Fold.Max(), points(k.Parallel), sideRows(k)
 	if rows/int64(side) < h.onePerCore() {
 		side = 1
 	}
-	vec, most, each := rowVec(k, 4), max(h.rowLanes/side, 2), h.rowPerLane
+	vec, most := rowVec(k, 4), max(h.rowLanes/side, 2)
+	kept := side > 1 && readsTwice(k) && k.Fold.IsStatic()
 	// Half a line is a whole sector, and still faster than reading rows twice.
-	if sector := h.rowLanes / max(side/2, 1); side > 1 && readsTwice(k) && k.Fold.IsStatic() &&
-		fold <= int64(sector*h.rowCache) {
-		most, each = sector, int64(h.rowCache)
+	if sector := h.rowLanes / max(side/2, 1); kept && fold > int64(most*h.rowCache) && fold <= int64(sector*h.rowCache) {
+		most = sector
 	}
 	lanes := 2
-	for lanes < most && int64(lanes)*each < fold {
+	for lanes < most && int64(lanes)*h.perLane(kept && lanes*side >= h.rowWorkgroup) < fold {
 		lanes *= 2
 	}
 	for lanes < most && rows*int64(lanes) < h.fill*int64(h.rowWorkgroup) && int64(lanes*vec*2) <= fold {
