@@ -297,64 +297,80 @@ func wordOfFloatVectors(out *float32, x *float32, y *float32, z *float32, n int)
 // It prefetches ahead, which has as many elements as x.
 func sumRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumEach sets each of n results, a multiple of 8, to the sum of itself and an element.
-func sumEach(results *float64, x *float32, n int)
+// sumEach sets each of n results, a multiple of 8, to the sum of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumEach(results *float64, x *float32, rows int, n int, apart int)
 
 // sumWordsRows sets each of the results to the sum of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumWordsEach sets each of n results, a multiple of 8, to the sum of itself and an element.
-func sumWordsEach(results *float64, x *float32, n int)
+// sumWordsEach sets each of n results, a multiple of 8, to the sum of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumWordsEach(results *float64, x *float32, rows int, n int, apart int)
 
 // productRows sets each of the results to the product of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func productRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// productEach sets each of n results, a multiple of 8, to the product of itself and an element.
-func productEach(results *float64, x *float32, n int)
+// productEach sets each of n results, a multiple of 8, to the product of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func productEach(results *float64, x *float32, rows int, n int, apart int)
 
 // sumSquaresRows sets each of the results to the sum of the squares of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumSquaresRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumSquaresEach sets each of n results, a multiple of 8, to the sum of the squares of itself and an element.
-func sumSquaresEach(results *float64, x *float32, n int)
+// sumSquaresEach sets each of n results, a multiple of 8, to the sum of the squares of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumSquaresEach(results *float64, x *float32, rows int, n int, apart int)
 
 // leastRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func leastRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// leastEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
-func leastEach(results *float64, x *float32, n int)
+// leastEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func leastEach(results *float64, x *float32, rows int, n int, apart int)
 
 // leastWordsRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func leastWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// leastWordsEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and an element.
-func leastWordsEach(results *float64, x *float32, n int)
+// leastWordsEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func leastWordsEach(results *float64, x *float32, rows int, n int, apart int)
 
 // greatestRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func greatestRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
-func greatestEach(results *float64, x *float32, n int)
+// greatestEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func greatestEach(results *float64, x *float32, rows int, n int, apart int)
 
 // greatestWordsRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 8. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func greatestWordsRows(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// greatestWordsEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and an element.
-func greatestWordsEach(results *float64, x *float32, n int)
+// greatestWordsEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func greatestWordsEach(results *float64, x *float32, rows int, n int, apart int)
 
 // equalFloats sets each of at to the index of the first of a row's n floats that equals the row's result, or to -1.
 func equalFloats(at *int32, results *float64, x *float32, rows int, n int)
@@ -550,64 +566,80 @@ func fusedSteps(steps *int, count int, n int)
 // It prefetches ahead, which has as many elements as x.
 func sumRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumEachZ sets each of n results, a multiple of 16, to the sum of itself and an element.
-func sumEachZ(results *float64, x *float32, n int)
+// sumEachZ sets each of n results, a multiple of 16, to the sum of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumEachZ(results *float64, x *float32, rows int, n int, apart int)
 
 // sumWordsRowsZ sets each of the results to the sum of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumWordsEachZ sets each of n results, a multiple of 16, to the sum of itself and an element.
-func sumWordsEachZ(results *float64, x *float32, n int)
+// sumWordsEachZ sets each of n results, a multiple of 16, to the sum of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumWordsEachZ(results *float64, x *float32, rows int, n int, apart int)
 
 // productRowsZ sets each of the results to the product of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func productRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// productEachZ sets each of n results, a multiple of 16, to the product of itself and an element.
-func productEachZ(results *float64, x *float32, n int)
+// productEachZ sets each of n results, a multiple of 16, to the product of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func productEachZ(results *float64, x *float32, rows int, n int, apart int)
 
 // sumSquaresRowsZ sets each of the results to the sum of the squares of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func sumSquaresRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// sumSquaresEachZ sets each of n results, a multiple of 16, to the sum of the squares of itself and an element.
-func sumSquaresEachZ(results *float64, x *float32, n int)
+// sumSquaresEachZ sets each of n results, a multiple of 16, to the sum of the squares of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumSquaresEachZ(results *float64, x *float32, rows int, n int, apart int)
 
 // leastRowsZ sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func leastRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// leastEachZ sets each of n results, a multiple of 16, to the least, or NaN if one is NaN, of itself and an element.
-func leastEachZ(results *float64, x *float32, n int)
+// leastEachZ sets each of n results, a multiple of 16, to the least, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func leastEachZ(results *float64, x *float32, rows int, n int, apart int)
 
 // leastWordsRowsZ sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func leastWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// leastWordsEachZ sets each of n results, a multiple of 16, to the least, or NaN if one is NaN, of itself and an element.
-func leastWordsEachZ(results *float64, x *float32, n int)
+// leastWordsEachZ sets each of n results, a multiple of 16, to the least, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func leastWordsEachZ(results *float64, x *float32, rows int, n int, apart int)
 
 // greatestRowsZ sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func greatestRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// greatestEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and an element.
-func greatestEachZ(results *float64, x *float32, n int)
+// greatestEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func greatestEachZ(results *float64, x *float32, rows int, n int, apart int)
 
 // greatestWordsRowsZ sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
 // of 16. The rows are apart elements from each other. first is the result for no elements.
 // It prefetches ahead, which has as many elements as x.
 func greatestWordsRowsZ(results *float64, x *float32, ahead *float32, first float64, rows int, n int, apart int)
 
-// greatestWordsEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and an element.
-func greatestWordsEachZ(results *float64, x *float32, n int)
+// greatestWordsEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func greatestWordsEachZ(results *float64, x *float32, rows int, n int, apart int)
 
 // equalFloatsZ sets each of at to the index of the first of a row's n floats that equals the row's result, or to -1.
 func equalFloatsZ(at *int32, results *float64, x *float32, rows int, n int)

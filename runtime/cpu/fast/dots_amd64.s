@@ -10329,29 +10329,39 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumEach(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·sumEach(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func sumEach(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·sumEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Y0
-	VMOVUPD   (AX)(BX*8), Y1
-	VADDPD    Y0, Y1, Y1
-	VMOVUPD   Y1, (AX)(BX*8)
-	VCVTPS2PD 16(CX)(BX*4), Y0
-	VMOVUPD   32(AX)(BX*8), Y1
-	VADDPD    Y0, Y1, Y1
-	VMOVUPD   Y1, 32(AX)(BX*8)
-	ADDQ      $0x08, BX
-	JMP       next
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTPS2PD  (DI), Y0
+	VADDPD     Y0, Y1, Y1
+	VCVTPS2PD  16(DI), Y0
+	VADDPD     Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -10400,29 +10410,39 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumWordsEach(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·sumWordsEach(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func sumWordsEach(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·sumWordsEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTDQ2PD (CX)(BX*4), Y0
-	VMOVUPD   (AX)(BX*8), Y1
-	VADDPD    Y0, Y1, Y1
-	VMOVUPD   Y1, (AX)(BX*8)
-	VCVTDQ2PD 16(CX)(BX*4), Y0
-	VMOVUPD   32(AX)(BX*8), Y1
-	VADDPD    Y0, Y1, Y1
-	VMOVUPD   Y1, 32(AX)(BX*8)
-	ADDQ      $0x08, BX
-	JMP       next
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTDQ2PD  (DI), Y0
+	VADDPD     Y0, Y1, Y1
+	VCVTDQ2PD  16(DI), Y0
+	VADDPD     Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -10471,29 +10491,39 @@ stop:
 	VZEROUPPER
 	RET
 
-// func productEach(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·productEach(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func productEach(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·productEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Y0
-	VMOVUPD   (AX)(BX*8), Y1
-	VMULPD    Y0, Y1, Y1
-	VMOVUPD   Y1, (AX)(BX*8)
-	VCVTPS2PD 16(CX)(BX*4), Y0
-	VMOVUPD   32(AX)(BX*8), Y1
-	VMULPD    Y0, Y1, Y1
-	VMOVUPD   Y1, 32(AX)(BX*8)
-	ADDQ      $0x08, BX
-	JMP       next
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTPS2PD  (DI), Y0
+	VMULPD     Y0, Y1, Y1
+	VCVTPS2PD  16(DI), Y0
+	VMULPD     Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -10542,29 +10572,39 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumSquaresEach(results *float64, x *float32, n int)
-// Requires: AVX, FMA3
-TEXT ·sumSquaresEach(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func sumSquaresEach(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·sumSquaresEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ        BX, DX
-	JGE         stop
-	VCVTPS2PD   (CX)(BX*4), Y0
-	VMOVUPD     (AX)(BX*8), Y1
-	VFMADD231PD Y0, Y0, Y1
-	VMOVUPD     Y1, (AX)(BX*8)
-	VCVTPS2PD   16(CX)(BX*4), Y0
-	VMOVUPD     32(AX)(BX*8), Y1
-	VFMADD231PD Y0, Y0, Y1
-	VMOVUPD     Y1, 32(AX)(BX*8)
-	ADDQ        $0x08, BX
-	JMP         next
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0  (DI)(R9*1)
+	VCVTPS2PD   (DI), Y0
+	VFMADD231PD Y0, Y0, Y1
+	VCVTPS2PD   16(DI), Y0
+	VFMADD231PD Y0, Y0, Y2
+	ADDQ        SI, DI
+	DECQ        R8
+	JNZ         row
+	VMOVUPD     Y1, (AX)
+	VMOVUPD     Y2, 32(AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x20, CX
+	SUBQ        $0x08, DX
+	JNZ         next
 	VZEROUPPER
 	RET
 
@@ -10626,33 +10666,43 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastEach(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·leastEach(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func leastEach(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·leastEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Y0
-	VMOVUPD   (AX)(BX*8), Y1
-	VCMPPD    $0x03, Y0, Y0, Y2
-	VMINPD    Y1, Y0, Y1
-	VBLENDVPD Y2, Y0, Y1, Y1
-	VMOVUPD   Y1, (AX)(BX*8)
-	VCVTPS2PD 16(CX)(BX*4), Y0
-	VMOVUPD   32(AX)(BX*8), Y1
-	VCMPPD    $0x03, Y0, Y0, Y2
-	VMINPD    Y1, Y0, Y1
-	VBLENDVPD Y2, Y0, Y1, Y1
-	VMOVUPD   Y1, 32(AX)(BX*8)
-	ADDQ      $0x08, BX
-	JMP       next
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTPS2PD  (DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMINPD     Y1, Y0, Y1
+	VBLENDVPD  Y3, Y0, Y1, Y1
+	VCVTPS2PD  16(DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMINPD     Y2, Y0, Y2
+	VBLENDVPD  Y3, Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -10708,33 +10758,43 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastWordsEach(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·leastWordsEach(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func leastWordsEach(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·leastWordsEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTDQ2PD (CX)(BX*4), Y0
-	VMOVUPD   (AX)(BX*8), Y1
-	VCMPPD    $0x03, Y0, Y0, Y2
-	VMINPD    Y1, Y0, Y1
-	VBLENDVPD Y2, Y0, Y1, Y1
-	VMOVUPD   Y1, (AX)(BX*8)
-	VCVTDQ2PD 16(CX)(BX*4), Y0
-	VMOVUPD   32(AX)(BX*8), Y1
-	VCMPPD    $0x03, Y0, Y0, Y2
-	VMINPD    Y1, Y0, Y1
-	VBLENDVPD Y2, Y0, Y1, Y1
-	VMOVUPD   Y1, 32(AX)(BX*8)
-	ADDQ      $0x08, BX
-	JMP       next
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTDQ2PD  (DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMINPD     Y1, Y0, Y1
+	VBLENDVPD  Y3, Y0, Y1, Y1
+	VCVTDQ2PD  16(DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMINPD     Y2, Y0, Y2
+	VBLENDVPD  Y3, Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -10796,33 +10856,43 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestEach(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·greatestEach(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func greatestEach(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·greatestEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Y0
-	VMOVUPD   (AX)(BX*8), Y1
-	VCMPPD    $0x03, Y0, Y0, Y2
-	VMAXPD    Y1, Y0, Y1
-	VBLENDVPD Y2, Y0, Y1, Y1
-	VMOVUPD   Y1, (AX)(BX*8)
-	VCVTPS2PD 16(CX)(BX*4), Y0
-	VMOVUPD   32(AX)(BX*8), Y1
-	VCMPPD    $0x03, Y0, Y0, Y2
-	VMAXPD    Y1, Y0, Y1
-	VBLENDVPD Y2, Y0, Y1, Y1
-	VMOVUPD   Y1, 32(AX)(BX*8)
-	ADDQ      $0x08, BX
-	JMP       next
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTPS2PD  (DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMAXPD     Y1, Y0, Y1
+	VBLENDVPD  Y3, Y0, Y1, Y1
+	VCVTPS2PD  16(DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMAXPD     Y2, Y0, Y2
+	VBLENDVPD  Y3, Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -10878,33 +10948,43 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestWordsEach(results *float64, x *float32, n int)
-// Requires: AVX
-TEXT ·greatestWordsEach(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func greatestWordsEach(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·greatestWordsEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTDQ2PD (CX)(BX*4), Y0
-	VMOVUPD   (AX)(BX*8), Y1
-	VCMPPD    $0x03, Y0, Y0, Y2
-	VMAXPD    Y1, Y0, Y1
-	VBLENDVPD Y2, Y0, Y1, Y1
-	VMOVUPD   Y1, (AX)(BX*8)
-	VCVTDQ2PD 16(CX)(BX*4), Y0
-	VMOVUPD   32(AX)(BX*8), Y1
-	VCMPPD    $0x03, Y0, Y0, Y2
-	VMAXPD    Y1, Y0, Y1
-	VBLENDVPD Y2, Y0, Y1, Y1
-	VMOVUPD   Y1, 32(AX)(BX*8)
-	ADDQ      $0x08, BX
-	JMP       next
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTDQ2PD  (DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMAXPD     Y1, Y0, Y1
+	VBLENDVPD  Y3, Y0, Y1, Y1
+	VCVTDQ2PD  16(DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMAXPD     Y2, Y0, Y2
+	VBLENDVPD  Y3, Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x20, CX
+	SUBQ       $0x08, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -15761,29 +15841,39 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumEachZ(results *float64, x *float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·sumEachZ(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func sumEachZ(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Z0
-	VMOVUPD   (AX)(BX*8), Z1
-	VADDPD    Z0, Z1, Z1
-	VMOVUPD   Z1, (AX)(BX*8)
-	VCVTPS2PD 32(CX)(BX*4), Z0
-	VMOVUPD   64(AX)(BX*8), Z1
-	VADDPD    Z0, Z1, Z1
-	VMOVUPD   Z1, 64(AX)(BX*8)
-	ADDQ      $0x10, BX
-	JMP       next
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTPS2PD  (DI), Z0
+	VADDPD     Z0, Z1, Z1
+	VCVTPS2PD  32(DI), Z0
+	VADDPD     Z0, Z2, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x40, CX
+	SUBQ       $0x10, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -15834,29 +15924,39 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumWordsEachZ(results *float64, x *float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·sumWordsEachZ(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func sumWordsEachZ(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumWordsEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTDQ2PD (CX)(BX*4), Z0
-	VMOVUPD   (AX)(BX*8), Z1
-	VADDPD    Z0, Z1, Z1
-	VMOVUPD   Z1, (AX)(BX*8)
-	VCVTDQ2PD 32(CX)(BX*4), Z0
-	VMOVUPD   64(AX)(BX*8), Z1
-	VADDPD    Z0, Z1, Z1
-	VMOVUPD   Z1, 64(AX)(BX*8)
-	ADDQ      $0x10, BX
-	JMP       next
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTDQ2PD  (DI), Z0
+	VADDPD     Z0, Z1, Z1
+	VCVTDQ2PD  32(DI), Z0
+	VADDPD     Z0, Z2, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x40, CX
+	SUBQ       $0x10, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -15907,29 +16007,39 @@ stop:
 	VZEROUPPER
 	RET
 
-// func productEachZ(results *float64, x *float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·productEachZ(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func productEachZ(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Z0
-	VMOVUPD   (AX)(BX*8), Z1
-	VMULPD    Z0, Z1, Z1
-	VMOVUPD   Z1, (AX)(BX*8)
-	VCVTPS2PD 32(CX)(BX*4), Z0
-	VMOVUPD   64(AX)(BX*8), Z1
-	VMULPD    Z0, Z1, Z1
-	VMOVUPD   Z1, 64(AX)(BX*8)
-	ADDQ      $0x10, BX
-	JMP       next
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTPS2PD  (DI), Z0
+	VMULPD     Z0, Z1, Z1
+	VCVTPS2PD  32(DI), Z0
+	VMULPD     Z0, Z2, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x40, CX
+	SUBQ       $0x10, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -15980,29 +16090,39 @@ stop:
 	VZEROUPPER
 	RET
 
-// func sumSquaresEachZ(results *float64, x *float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·sumSquaresEachZ(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func sumSquaresEachZ(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumSquaresEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ        BX, DX
-	JGE         stop
-	VCVTPS2PD   (CX)(BX*4), Z0
-	VMOVUPD     (AX)(BX*8), Z1
-	VFMADD231PD Z0, Z0, Z1
-	VMOVUPD     Z1, (AX)(BX*8)
-	VCVTPS2PD   32(CX)(BX*4), Z0
-	VMOVUPD     64(AX)(BX*8), Z1
-	VFMADD231PD Z0, Z0, Z1
-	VMOVUPD     Z1, 64(AX)(BX*8)
-	ADDQ        $0x10, BX
-	JMP         next
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0  (DI)(R9*1)
+	VCVTPS2PD   (DI), Z0
+	VFMADD231PD Z0, Z0, Z1
+	VCVTPS2PD   32(DI), Z0
+	VFMADD231PD Z0, Z0, Z2
+	ADDQ        SI, DI
+	DECQ        R8
+	JNZ         row
+	VMOVUPD     Z1, (AX)
+	VMOVUPD     Z2, 64(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x40, CX
+	SUBQ        $0x10, DX
+	JNZ         next
 	VZEROUPPER
 	RET
 
@@ -16068,33 +16188,43 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastEachZ(results *float64, x *float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·leastEachZ(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func leastEachZ(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·leastEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Z0
-	VMOVUPD   (AX)(BX*8), Z1
-	VCMPPD    $0x03, Z0, Z0, K1
-	VMINPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K1, Z1
-	VMOVUPD   Z1, (AX)(BX*8)
-	VCVTPS2PD 32(CX)(BX*4), Z0
-	VMOVUPD   64(AX)(BX*8), Z1
-	VCMPPD    $0x03, Z0, Z0, K1
-	VMINPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K1, Z1
-	VMOVUPD   Z1, 64(AX)(BX*8)
-	ADDQ      $0x10, BX
-	JMP       next
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTPS2PD  (DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMINPD     Z1, Z0, Z1
+	VBLENDMPD  Z0, Z1, K1, Z1
+	VCVTPS2PD  32(DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMINPD     Z2, Z0, Z2
+	VBLENDMPD  Z0, Z2, K1, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x40, CX
+	SUBQ       $0x10, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -16154,33 +16284,43 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastWordsEachZ(results *float64, x *float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·leastWordsEachZ(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func leastWordsEachZ(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·leastWordsEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTDQ2PD (CX)(BX*4), Z0
-	VMOVUPD   (AX)(BX*8), Z1
-	VCMPPD    $0x03, Z0, Z0, K1
-	VMINPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K1, Z1
-	VMOVUPD   Z1, (AX)(BX*8)
-	VCVTDQ2PD 32(CX)(BX*4), Z0
-	VMOVUPD   64(AX)(BX*8), Z1
-	VCMPPD    $0x03, Z0, Z0, K1
-	VMINPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K1, Z1
-	VMOVUPD   Z1, 64(AX)(BX*8)
-	ADDQ      $0x10, BX
-	JMP       next
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTDQ2PD  (DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMINPD     Z1, Z0, Z1
+	VBLENDMPD  Z0, Z1, K1, Z1
+	VCVTDQ2PD  32(DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMINPD     Z2, Z0, Z2
+	VBLENDMPD  Z0, Z2, K1, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x40, CX
+	SUBQ       $0x10, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -16246,33 +16386,43 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestEachZ(results *float64, x *float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·greatestEachZ(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func greatestEachZ(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·greatestEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTPS2PD (CX)(BX*4), Z0
-	VMOVUPD   (AX)(BX*8), Z1
-	VCMPPD    $0x03, Z0, Z0, K1
-	VMAXPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K1, Z1
-	VMOVUPD   Z1, (AX)(BX*8)
-	VCVTPS2PD 32(CX)(BX*4), Z0
-	VMOVUPD   64(AX)(BX*8), Z1
-	VCMPPD    $0x03, Z0, Z0, K1
-	VMAXPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K1, Z1
-	VMOVUPD   Z1, 64(AX)(BX*8)
-	ADDQ      $0x10, BX
-	JMP       next
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTPS2PD  (DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMAXPD     Z1, Z0, Z1
+	VBLENDMPD  Z0, Z1, K1, Z1
+	VCVTPS2PD  32(DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMAXPD     Z2, Z0, Z2
+	VBLENDMPD  Z0, Z2, K1, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x40, CX
+	SUBQ       $0x10, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 
@@ -16332,33 +16482,43 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestWordsEachZ(results *float64, x *float32, n int)
-// Requires: AVX, AVX512F
-TEXT ·greatestWordsEachZ(SB), NOSPLIT, $0-24
-	MOVQ results+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ n+16(FP), DX
-	XORQ BX, BX
+// func greatestWordsEachZ(results *float64, x *float32, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·greatestWordsEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
 
 next:
-	CMPQ      BX, DX
-	JGE       stop
-	VCVTDQ2PD (CX)(BX*4), Z0
-	VMOVUPD   (AX)(BX*8), Z1
-	VCMPPD    $0x03, Z0, Z0, K1
-	VMAXPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K1, Z1
-	VMOVUPD   Z1, (AX)(BX*8)
-	VCVTDQ2PD 32(CX)(BX*4), Z0
-	VMOVUPD   64(AX)(BX*8), Z1
-	VCMPPD    $0x03, Z0, Z0, K1
-	VMAXPD    Z1, Z0, Z1
-	VBLENDMPD Z0, Z1, K1, Z1
-	VMOVUPD   Z1, 64(AX)(BX*8)
-	ADDQ      $0x10, BX
-	JMP       next
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
 
-stop:
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VCVTDQ2PD  (DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMAXPD     Z1, Z0, Z1
+	VBLENDMPD  Z0, Z1, K1, Z1
+	VCVTDQ2PD  32(DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMAXPD     Z2, Z0, Z2
+	VBLENDMPD  Z0, Z2, K1, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x40, CX
+	SUBQ       $0x10, DX
+	JNZ        next
 	VZEROUPPER
 	RET
 

@@ -333,14 +333,21 @@ func (g *groupFold[T]) runAcross(p *chainOf[T], s *scratch[T], to *sink[T], valu
 			copy(ofRow[i][k*g.count:], ofRow[i][:g.count])
 		}
 	}
+	// The processor foresees the lines of memory in order, so elements in memory are folded row by row, and others by
+	// columns, with results in registers.
+	inPlace := lo < hi && len(p.code) == 0 && g.inMemory(p)
 	for k := lo; k < hi; k += tall {
 		x := g.computeBlock(p, s, to, 0, k, min(tall, hi-k)*g.count)
-		for i := 0; i < len(x) && !to.outputs; i += g.count {
-			switch x := x[i : i+g.count]; {
+		each := g.count
+		if to.by != nil && !inPlace {
+			each = len(x)
+		}
+		for i := 0; i < len(x) && !to.outputs; i += each {
+			switch x := x[i : i+each]; {
 			case to.by != nil:
 				eachOf(to.by, to.results, x)
 			case to.f != nil:
-				to.f(0, k+i/g.count, g.count, x)
+				to.f(0, k+i/each, each, x)
 			}
 		}
 	}

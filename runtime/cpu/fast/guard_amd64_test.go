@@ -316,9 +316,11 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 		}
 		all[name+"Each"] = func(t *testing.T) {
 			for n := range 60 {
-				inside(t, fmt.Sprintf("%s of each of %d", name, n), func(g *guarded) {
-					r.eachNarrow(guardedSlice[float64](g, n), g.floats(n))
-				})
+				for rows := 1; rows < 4; rows++ {
+					inside(t, fmt.Sprintf("%s of each of %d, %d rows", name, n, rows), func(g *guarded) {
+						r.eachNarrow(guardedSlice[float64](g, n), g.floats(rows*n))
+					})
+				}
 			}
 		}
 	}

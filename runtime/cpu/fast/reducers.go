@@ -2,6 +2,7 @@ package fast
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
@@ -247,10 +248,10 @@ func lesser(a, b float64) float64    { return min(a, b) }
 
 // reduction is the assembly of a reducer. Function rows folds n elements of each row into the row's result. The rows
 // begin `apart` elements from each other, and first is the result for no elements. See reducer.rows for ahead. Function
-// each folds element i of x into result i, for n elements. n is a positive multiple of the number of lanes.
+// each folds element i of each row of x into result i. n is a positive multiple of the number of lanes.
 type reduction struct {
 	rows func(results *float64, x, ahead *float32, first float64, rows, n, apart int)
-	each func(results *float64, x *float32, n int)
+	each func(results *float64, x *float32, rows, n, apart int)
 }
 
 // rows folds each row of x into its element of results; all rows have the same length. The order of additions depends
@@ -284,19 +285,21 @@ func (r *reducer) list(x []float32) float64 {
 	return result[0]
 }
 
-// eachNarrow folds x[i] into acc[i], for each element of x.
+// eachNarrow folds each element of the rows x into the element of acc of its column, row after row.
 func (r *reducer) eachNarrow(acc []float64, x []float32) {
-	acc = acc[:len(x)] // the assembly checks no bounds
-	whole := 0
-	for a := vector; a != nil; a = a.narrower {
-		if f := a.reductions[r.kind].each; f != nil && len(x)-whole >= a.lanes {
-			part := (len(x) - whole) / a.lanes * a.lanes
-			f(&acc[whole], &x[whole], part)
+	n, rows, whole := len(acc), len(x)/max(len(acc), 1), 0
+	x = x[:rows*n] // the assembly checks no bounds
+	for a := vector; a != nil && rows > 0; a = a.narrower {
+		if f := a.reductions[r.kind].each; f != nil && n-whole >= a.lanes {
+			part := (n - whole) / a.lanes * a.lanes
+			f(&acc[whole], &x[whole], rows, part, n)
 			whole += part
 		}
 	}
-	for i, v := range x[whole:] {
-		acc[whole+i] = r.next(acc[whole+i], r.wide(v))
+	for ; len(x) > 0 && whole < n; x = x[n:] {
+		for i, v := range x[whole:n] {
+			acc[whole+i] = r.next(acc[whole+i], r.wide(v))
+		}
 	}
 }
 
@@ -315,13 +318,15 @@ func rowsOf[T number](r *reducer, results []float64, x, ahead []T) {
 	}
 }
 
-// eachOf folds x[i] into acc[i], for each element of x.
+// eachOf folds each element of the rows x into the element of acc of its column, row after row. acc is not empty.
 func eachOf[T number](r *reducer, acc []float64, x []T) {
 	switch x := any(x).(type) {
 	case []float32:
 		r.eachNarrow(acc, x)
 	case []float64:
-		r.each(acc, x)
+		for row := range slices.Chunk(x, len(acc)) {
+			r.each(acc, row)
+		}
 	}
 }
 

@@ -187,28 +187,42 @@ func (w width) foldLanes(acc, y VecVirtual, merge func(x, acc VecVirtual)) {
 	}
 }
 
-// foldEach generates an assembly function that folds element i of a list into result i, for all i.
+// foldEach generates an assembly function that folds element i of each of several rows into result i, for all i. It
+// keeps the results of a vector of columns in registers.
 func (w width) foldEach(f foldOf, widen func(from Op, y VecVirtual)) {
 	name := f.name + "Each" + w.suffix
-	TEXT(name, NOSPLIT, "func(results *float64, x *float32, n int)")
-	Doc(fmt.Sprintf("%s sets each of n results, a multiple of %d, to %s of itself and an element.", name, w.lanes(),
-		f.what))
+	TEXT(name, NOSPLIT, "func(results *float64, x *float32, rows, n, apart int)")
+	Doc(fmt.Sprintf("%s sets each of n results, a multiple of %d, to %s of itself and", name, w.lanes(), f.what),
+		"an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows",
+		"after these.")
 	out, x, n := Load(Param("results"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
-	at, y, acc := GP64(), w.vector(), w.vector()
-	XORQ(at, at)
+	rows, apart := Load(Param("rows"), GP64()), Load(Param("apart"), GP64())
+	from, row, ahead, y, acc := GP64(), GP64(), GP64(), w.vector(), [2]VecVirtual{w.vector(), w.vector()}
+	SHLQ(Imm(2), apart)
+	MOVQ(apart, ahead)
+	IMULQ(rows, ahead)
 	Label("next")
-	CMPQ(at, n)
-	JGE(LabelRef("stop"))
-	for i := range 2 {
-		widen(Mem{Base: x, Index: at, Scale: 4, Disp: w.size / 2 * i}, y)
-		m := Mem{Base: out, Index: at, Scale: 8, Disp: w.size * i}
-		VMOVUPD(m, acc)
-		f.step(y, acc)
-		VMOVUPD(acc, m)
+	for i := range acc {
+		VMOVUPD(Mem{Base: out, Disp: w.size * i}, acc[i])
 	}
-	ADDQ(Imm(uint64(w.lanes())), at)
-	JMP(LabelRef("next"))
-	Label("stop")
+	MOVQ(x, from)
+	MOVQ(rows, row)
+	Label("row")
+	PREFETCHT0(Mem{Base: from, Index: ahead, Scale: 1})
+	for i := range acc {
+		widen(Mem{Base: from, Disp: w.size / 2 * i}, y)
+		f.step(y, acc[i])
+	}
+	ADDQ(apart, from)
+	DECQ(row)
+	JNZ(LabelRef("row"))
+	for i := range acc {
+		VMOVUPD(acc[i], Mem{Base: out, Disp: w.size * i})
+	}
+	ADDQ(U32(2*w.size), out)
+	ADDQ(Imm(uint64(w.size)), x)
+	SUBQ(Imm(uint64(w.lanes())), n)
+	JNZ(LabelRef("next"))
 	VZEROUPPER()
 	RET()
 }
