@@ -13,8 +13,8 @@ func (b *Builder) Weight(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpWeight, name, t, dims)
 }
 
-// State returns a tensor that outlives the run and begins at zero; see Update and StateFrom. Its shape is static: use
-// the bound of a symbol, and Slice the part in use.
+// State returns a tensor that outlives the run and begins at zero; see Update and StateFrom. Its shape is static. For a
+// dimension that is a symbol, give the symbol's bound, and Slice the part that a run uses.
 func (b *Builder) State(name string, t ir.DType, dims ...Dim) Tensor {
 	return b.named(ir.OpState, name, t, dims)
 }

@@ -326,8 +326,8 @@ threads:
 	return a.sorted(all)
 }
 
-// matchesAtEnd reports whether the automaton accepts in step `from` at the end of the string. begins says that the
-// string is empty, so this is its beginning too.
+// matchesAtEnd reports whether the automaton, in state `from`, accepts if the string ends here. begins says that the
+// string is empty: then ^ matches as well as $.
 func (a *steps) matchesAtEnd(from int32, begins bool) bool {
 	seen := map[int32]bool{}
 	for todo := []int32{from}; len(todo) > 0; {

@@ -14,13 +14,14 @@ func dequantizeMXFP4(dst []float32, block []byte) {
 	}
 }
 
-// quantizeMXFP4 chooses the power of two as scale by the largest magnitude, and then takes the nearest FP4 values.
+// quantizeMXFP4 encodes 32 floats as a block. The largest magnitude determines the shared power of two. Then each
+// element gets the code of the nearest FP4 value, whatever its importance weight.
 func quantizeMXFP4(block []byte, src, _ []float32) {
 	x, b := (*[32]float32)(src), (*[17]byte)(block)
 	_, magnitude := absMax(x[:])
 	b[0] = exponentMXFP4(magnitude)
 	d := scaleMXFP4(b[0])
-	var mids [7]uint32
+	var mids [7]uint32 // the block's midpoints as bits, because nearestMXFP4 compares them as integers
 	for i, mid := range midpointsMXFP4 {
 		mids[i] = math.Float32bits(mid * d)
 	}

@@ -155,7 +155,7 @@ func (a *app) compile(cmd *cobra.Command, path string, f *compileFlags) error {
 	if err != nil {
 		return err
 	}
-	f.graph.model.onnx.advise(a, file)
+	f.graph.model.onnx.adviseFlags(a, file)
 	var weights ir.WeightSource
 	if file != nil {
 		defer file.Close()

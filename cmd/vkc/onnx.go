@@ -126,9 +126,9 @@ func (f *onnxFlags) openFitted(path string, o onnx.Options) (m *onnx.File, err e
 	return m, err
 }
 
-// advise prints notes on the flags that would make an ONNX model smaller or faster: --bound or --dim for extents
+// adviseFlags prints notes on the flags that would make an ONNX model smaller or faster: --bound or --dim for extents
 // without a number, and a narrower type for 64-bit integers. weights are the weights that came with the graph.
-func (f *onnxFlags) advise(a *app, weights vkc.Weights) {
+func (f *onnxFlags) adviseFlags(a *app, weights vkc.Weights) {
 	m, ok := weights.(*onnx.File)
 	if !ok {
 		return

@@ -263,7 +263,8 @@ func (s *session) openDevice() (err error) {
 	return nil
 }
 
-// openGraph reads the graph, or builds the graph of a model. For --text it makes the inputs too.
+// openGraph sets the session's graph, and its weights if the file has some. path is a file with a graph or a model, or
+// the folder of a model. For --text, openGraph makes the inputs too.
 func (s *session) openGraph(path string) (err error) {
 	if s.flags.trusted != "" {
 		return usagef("--trusted-keys is for bundles, and %s is a graph", path)
@@ -281,10 +282,10 @@ func (s *session) openGraph(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.file != nil {
+	if s.file != nil { // otherwise weights stays nil
 		s.weights = s.file
 	}
-	s.flags.graph.model.onnx.advise(s.app, s.file)
+	s.flags.graph.model.onnx.adviseFlags(s.app, s.file)
 	return nil
 }
 

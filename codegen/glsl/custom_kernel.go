@@ -43,31 +43,38 @@ func emitCustom(e *emit.Emitter) *Shader {
 			fmt.Fprintf(&global, "const %s %s = %s;\n", emit.AttrType(a.Kind), a.Name, e.AttrLit(c.Attrs[i].Value))
 		}
 	}
-	grid, err := c.Grid()
-	if err != nil {
-		e.Fail("%v", err)
-		return nil
-	}
 	for _, helper := range []string{"INF", "NAN"} { // only attributes use these helpers here
 		if e.Helpers[helper+" float"] {
 			h, _ := lib.Find(helper, "float")
 			buffers += h.Definition("float").String()
 		}
 	}
+	grid, err := c.Grid()
+	if err != nil {
+		e.Fail("%v", err)
+		return nil
+	}
+	return &Shader{Source: customSource(e, c, buffers, global.String(), main.String()), Grid: grid,
+		Needs: e.SortedNeeds(), SharedBytes: k.SharedBytes, Workgroup: e.Launch.Workgroup}
+}
+
+// customSource returns the GLSL of a custom kernel, with the given declarations of buffers, of other globals, and at
+// the beginning of main.
+func customSource(e *emit.Emitter, c *kernel.Custom, buffers, global, main string) string {
+	k := c.Kernel()
 	var b strings.Builder
 	b.WriteString(customHeader(e, c))
 	fmt.Fprintf(&b, "\nlayout(local_size_x = %d, local_size_y = %d, local_size_z = %d) in;\n\n%s", k.Workgroup[0],
 		k.Workgroup[1], k.Workgroup[2], buffers)
-	if global.Len() > 0 {
-		b.WriteString("\n" + global.String())
+	if global != "" {
+		b.WriteString("\n" + global)
 	}
 	if k.Shared != "" {
 		b.WriteString("\n" + emit.Bracketed(c.Op.Info().Custom, "Shared", k.Shared, ""))
 	}
-	fmt.Fprintf(&b, "\nvoid main() {\n%s    {\n%s    }\n}\n", main.String(),
+	fmt.Fprintf(&b, "\nvoid main() {\n%s    {\n%s    }\n}\n", main,
 		emit.Bracketed(c.Op.Info().Custom, "Body", k.Body, "        "))
-	return &Shader{Source: b.String(), Grid: grid, Needs: e.SortedNeeds(), SharedBytes: k.SharedBytes,
-		Workgroup: e.Launch.Workgroup}
+	return b.String()
 }
 
 // customModule returns the shader of a custom kernel that is a SPIR-V module, or nil after an error, which it records.

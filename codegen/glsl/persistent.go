@@ -183,18 +183,22 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 			w.parts.functions = append(w.parts.functions, f)
 		}
 	}
-	phase := *from.main
+	return w.call(*from.main, number, p.Grid)
+}
+
+// call adds the function of a phase, and returns the statements that call it for the workgroups of the phase's grid.
+func (w *phaseWriter) call(phase syntax.Definition, number int, grid [3]uint32) []syntax.Stmt {
 	phase.Name = w.fresh(fmt.Sprintf("phase_%d", number+1))
 	if phase.Mentions(w.invocationID) {
 		phase.Body = append(statements("uvec3 %s = %s * gl_WorkGroupSize + gl_LocalInvocationID;", w.invocationID,
 			w.groupID), phase.Body...)
 	}
-	count, groups := p.Grid[0]*p.Grid[1]*p.Grid[2], uint32(w.groups)
+	count, groups := grid[0]*grid[1]*grid[2], uint32(w.groups)
 	n := "gl_WorkGroupID.x" // the number of the phase's workgroup that a call executes
 	if count > groups {
 		n = "n"
 	}
-	args := w.arguments(&phase, n, p.Grid)
+	args := w.arguments(&phase, n, grid)
 	w.parts.functions = append(w.parts.functions, &phase)
 	call := phase.Name + "(" + strings.Join(args, ", ") + ");"
 	switch {

@@ -204,8 +204,11 @@ func (b *Builder) Apply(op ir.Op, t ir.DType, attrs ir.Attrs, args ...*Expr) *Ex
 func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 	switch {
 	case op == ir.OpWhere && args[0].Kind == ExprConst:
-		// Argument 1 is for true, argument 2 for false.
-		if chosen := args[2-min(args[0].Int, 1)]; chosen.DType == t {
+		chosen := args[1]
+		if args[0].Int == 0 {
+			chosen = args[2]
+		}
+		if chosen.DType == t {
 			return chosen
 		}
 	case op == ir.OpWhere && args[1] == args[2] && args[1].DType == t:
@@ -226,13 +229,13 @@ func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 		return args[0]
 	case (op == ir.OpAnd || op == ir.OpOr) && t == ir.Bool:
 		for i, a := range args {
-			switch {
-			case a.Kind != ExprConst:
-			case (a.Int != 0) == (op == ir.OpAnd): // true and x, false or x
-				return args[1-i]
-			default: // false and x, true or x
-				return a
+			if a.Kind != ExprConst {
+				continue
 			}
+			if (a.Int != 0) == (op == ir.OpAnd) { // true and x, false or x
+				return args[1-i]
+			}
+			return a // false and x, true or x
 		}
 	case t == ir.Bool && len(args) == 2: // a comparison
 		x, isX := args[0].coordinate()

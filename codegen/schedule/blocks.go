@@ -73,7 +73,7 @@ func (h heuristics) blockVecFor(k *kernel.Kernel, b ir.DType, sh matShape) block
 	if readsBytes(k) {
 		measured = h.blocks[b].bytes
 	}
-	v := blockVec{run: h.runOf(b), lanes: h.blockLanes, columns: h.blockColumns}
+	v := blockVec{run: h.unmeasuredRun(b), lanes: h.blockLanes, columns: h.blockColumns}
 	for _, m := range measured {
 		if !m.suits(sh) {
 			continue
@@ -99,13 +99,14 @@ func (v blockVec) adapted(rows int64) blockVec {
 	return v
 }
 
-// runOf is the number of elements of a run, for formats without measurements.
-func (h heuristics) runOf(b ir.DType) int {
-	f, ok := ir.BlockFormatOf(b)
-	switch unit := b.BlockBytes() & -b.BlockBytes(); {
-	case ok && f.FieldsApart() && f.Stride >= kernel.RoundedGroup: // long runs, because unpacking a scale is expensive
-		return h.blockRunK
-	case min(unit, 4)*b.BlockElems() < 2*b.BlockBytes(): // an aligned load has fewer than two elements
+// unmeasuredRun returns the number of elements of a run for formats without measurements.
+func (h heuristics) unmeasuredRun(b ir.DType) int {
+	if f, ok := ir.BlockFormatOf(b); ok && f.FieldsApart() && f.Stride >= kernel.RoundedGroup {
+		return h.blockRunK // longer, because unpacking a scale is expensive
+	}
+	// A load takes at most 4 bytes, and an aligned one at most the largest power of two that divides the block's size.
+	load := min(b.BlockBytes()&-b.BlockBytes(), 4)
+	if elems := load * b.BlockElems() / b.BlockBytes(); elems < 2 {
 		return h.blockRun / 2
 	}
 	return h.blockRun

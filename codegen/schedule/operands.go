@@ -22,13 +22,15 @@ func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 // minRereads is the minimum number of result tiles that must read an operand before materializing it is considered.
 const minRereads = 4
 
-// waysToStore lists ways to materialize operands of a matmul before it:
+// waysToStore lists the sets of operands that could be materialized before a matmul runs, each set once:
 //
-//   - the operands that enough tiles read, except operands in block formats, which every tile then decodes;
-//   - the same with operands in block formats;
-//   - all operands, one by one and together, even if few tiles read them. That can pay off because a weight is
+//  1. the operands that many tiles read, without operands in block formats: every tile then decodes these itself;
+//  2. as 1, with operands in block formats;
+//  3. each operand alone, and then all together, even if few tiles read them. That can pay off because a weight is
 //     materialized at load, and because another kernel may store its result as the operand;
-//   - the same with operands in block formats, which are materialized at load if the device has room for them.
+//  4. all together, with operands in block formats. The device materializes these at load if it has room for them.
+//
+// For a matmul that is split into bf16 terms, the only set has all operands.
 func waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 	add := func(list []kernel.StoredOperand) {
 		listed := func(way []kernel.StoredOperand) bool { return slices.Equal(way, list) }
@@ -36,21 +38,19 @@ func waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 			ways = append(ways, list)
 		}
 	}
-	// The lists below are skipped if they add no operand to the ones before.
 	add(storedOperands(k, minRereads, false))
-	if list := storedOperands(k, minRereads, true); len(ways) == 0 || len(list) > len(ways[0]) {
-		add(list)
+	if k.MatMuls[0].BF16x3 {
+		return ways
 	}
-	// Without padding along the contraction axis, operands can be stored independently of each other.
-	if list := storedOperands(k, 0, false); !k.MatMuls[0].BF16x3 && len(list) > 0 && list[0].Depth == 0 {
+	add(storedOperands(k, minRereads, true))
+	// Operands that are padded along the contraction axis (Depth) can only be stored together.
+	if list := storedOperands(k, 0, false); len(list) > 0 && list[0].Depth == 0 {
 		for i := range list {
 			add(list[i : i+1])
 		}
 		add(list)
 	}
-	if !k.MatMuls[0].BF16x3 {
-		add(storedOperands(k, 0, true))
-	}
+	add(storedOperands(k, 0, true))
 	return ways
 }
 

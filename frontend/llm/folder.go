@@ -38,7 +38,7 @@ type folder struct {
 	// defaults has a line for each key of config.json that folders may leave out, with its value in JSON.
 	defaults string
 
-	// lessOne means that a norm multiplies by 1 plus its weight. GGUF files have the sum.
+	// lessOne says that folders store the weights of norms less 1. GGUF files have the whole weights.
 	lessOne bool
 
 	// interleaved means that the folder has the elements of heads in the order neighbours too. Otherwise folders have

@@ -3,7 +3,7 @@ package llm
 import "github.com/vkc-go/vkc/frontend"
 
 // mpt is MPT (MosaicML 2023, https://www.databricks.com/blog/mpt-7b): GPT-2's layers without biases, with ALiBi or
-// learned positions, and possibly with a bound of queries, keys and values. Its GELU uses erf.
+// learned positions, and with the exact GELU. Some models clamp queries, keys and values (clip_qkv).
 var mpt = architecture{
 	name: "mpt",
 	norm: layerNorm,

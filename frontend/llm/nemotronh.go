@@ -55,25 +55,31 @@ var nemotronH = architecture{
 // nemotronKinds are the kinds of layers by the letters of "hybrid_override_pattern".
 var nemotronKinds = map[rune]string{'M': "mamba", '*': "attention", '-': "mlp", 'E': "moe"}
 
-// nemotronH sets the kinds of layers and the width of each feed-forward layer. A layer is of one kind, so other layers
-// have the width 0. Older folders have the kinds as letters.
+// nemotronH sets the size of the scan, the kind of each layer, and the width of each feed-forward layer. The width is
+// 0 for a layer of another kind.
 func (c *folderConfig) nemotronH() {
 	c.setInner("mamba_head_dim")
-	kinds := c.values["layers_block_type"]
-	if pattern, ok := c.values["hybrid_override_pattern"].(string); ok {
-		var list []any
-		for _, letter := range pattern {
-			list = append(list, cmp.Or(nemotronKinds[letter], string(letter)))
-		}
-		kinds = list
-	}
-	c.values["layer_types"] = kinds
-	all := c.strings("layer_types")
-	hidden := make([]uint32, len(all))
-	for i, kind := range all {
+	c.values["layer_types"] = c.nemotronLayers()
+	kinds := c.strings("layer_types")
+	widths := make([]uint32, len(kinds))
+	for i, kind := range kinds {
 		if kind == "mlp" {
-			hidden[i] = uint32(c.size("feed_forward_length", 0))
+			widths[i] = uint32(c.size("feed_forward_length", 0))
 		}
 	}
-	c.set["feed_forward_length"] = hidden
+	c.set["feed_forward_length"] = widths
+}
+
+// nemotronLayers returns the kinds of the layers. Older folders have one letter for each layer. An unknown letter
+// stays, so that the error for an unknown kind names it.
+func (c *folderConfig) nemotronLayers() any {
+	letters, ok := c.values["hybrid_override_pattern"].(string)
+	if !ok {
+		return c.values["layers_block_type"]
+	}
+	var kinds []any
+	for _, letter := range letters {
+		kinds = append(kinds, cmp.Or(nemotronKinds[letter], string(letter)))
+	}
+	return kinds
 }

@@ -222,14 +222,9 @@ func channelsLast(f func(c *call, x tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor { return channelsAtEnd(f(c, channelsFirst(c.x(0)))) }
 }
 
-// orChannelsLast returns channelsLast(f) if attribute channels_last is set, and otherwise f of input 0.
+// orChannelsLast returns the builder of an op on input 0 in either layout, by f, the op on channels at axis 1.
 func orChannelsLast(f func(c *call, x tensor) tensor) func(c *call) tensor {
-	return func(c *call) tensor {
-		if c.flag("channels_last", false) {
-			return channelsLast(f)(c)
-		}
-		return f(c, c.x(0))
-	}
+	return func(c *call) tensor { return inEitherLayout(f)(c, c.x(0)) }
 }
 
 // biasSplitGelu builds BiasSplitGelu: the first half of the last axis times Gelu of the second.

@@ -14,8 +14,8 @@ var microsoftQuantizedOps = table{
 	"QLinearSigmoid":           tensorOp(qlinearUnary(func(_ *call, x tensor) tensor { return x.Sigmoid() })),
 	"QLinearLeakyRelu":         tensorOp(qlinearUnary(func(c *call, x tensor) tensor { return x.LeakyRelu(c.floatAttr("alpha", 0.01)) })),
 	"QLinearSoftmax":           tensorOp(qlinearUnary(qlinearSoftmax)),
-	"QLinearAveragePool":       tensorOp(qlinearUnary(layoutOf((*call).averagePoolOf))),
-	"QLinearGlobalAveragePool": tensorOp(qlinearUnary(layoutOf(func(_ *call, x tensor) tensor { return x.GlobalAvgPool() }))),
+	"QLinearAveragePool":       tensorOp(qlinearUnary(inEitherLayout((*call).averagePoolOf))),
+	"QLinearGlobalAveragePool": tensorOp(qlinearUnary(inEitherLayout(func(_ *call, x tensor) tensor { return x.GlobalAvgPool() }))),
 	"QLinearReduceMean":        tensorOp(qlinearUnary(qlinearReduceMean)),
 	"QLinearConcat":            tensorOp(qlinearConcat),
 	"QLinearWhere":             tensorOp(qlinearWhere),
@@ -50,8 +50,9 @@ func qlinearUnary(f func(c *call, x tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor { return c.requantized(f(c, c.dequantized(0)), 3) }
 }
 
-// layoutOf returns f on channels at axis 1, or at the end if attribute channels_last says so.
-func layoutOf(f func(c *call, x tensor) tensor) func(c *call, x tensor) tensor {
+// inEitherLayout makes f, which expects channels at axis 1, work for both layouts. If attribute channels_last is set,
+// it moves the channels of x to axis 1 before f, and back to the end after it.
+func inEitherLayout(f func(c *call, x tensor) tensor) func(c *call, x tensor) tensor {
 	return func(c *call, x tensor) tensor {
 		if c.flag("channels_last", false) {
 			return channelsAtEnd(f(c, channelsFirst(x)))

@@ -54,15 +54,14 @@ func (l *lowerer) lowerRecurrence() {
 		if a == nil {
 			return nil
 		}
-		// heads per group
-		each, _ := v.Shape()[outer+1].Quo(a.Shape()[outer+1].Add)
-		group, _ := head.DivMod(each)
+		perGroup, _ := v.Shape()[outer+1].Quo(a.Shape()[outer+1].Add)
+		group, _ := head.DivMod(perGroup)
 		return l.value(a, slices.Concat(batch, []kernel.Index{time, group, key}))
 	}
 	decay := arg("decay")
-	each := broadcastCoords(decay.Shape(), slices.Concat(batch, []kernel.Index{time, head, key}))
+	decayAt := broadcastCoords(decay.Shape(), slices.Concat(batch, []kernel.Index{time, head, key}))
 	l.k.Recurrence = &kernel.Recurrence{Keys: keys, State: l.value(state, slices.Concat(at, []kernel.Index{key})),
-		Decay: l.f32(ir.OpExp, l.value(decay, each)), Q: vector("q"), K: vector("k"),
+		Decay: l.f32(ir.OpExp, l.value(decay, decayAt)), Q: vector("q"), K: vector("k"),
 		V: l.value(v, slices.Concat(batch, []kernel.Index{time, head, row})), A: vector("a"), B: vector("b")}
 	for _, core := range l.c.Cores {
 		acc := l.b.Acc(0, ir.F32, "y")

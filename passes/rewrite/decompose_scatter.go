@@ -417,18 +417,11 @@ func (r scatters) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 		column := r.slice(table, []int64{0, int64(i)}, ir.Shape{rows, ir.D(i + 1)})
 		extent := r.castTo(r.dimValue(s[i]), t)
 		if drop {
-			var below, out *ir.Node
-			if !positive {
-				below = r.binary(ir.OpLt, column, r.scalar(t, 0))
+			out := r.isOutside(column, extent, positive)
+			if outside != nil {
+				out = r.binary(ir.OpOr, outside, out)
 			}
-			if out = r.binary(ir.OpGe, column, extent); !positive {
-				out = r.binary(ir.OpOr, below, out)
-			}
-			if outside == nil {
-				outside = out
-			} else {
-				outside = r.binary(ir.OpOr, outside, out)
-			}
+			outside = out
 		}
 		end := r.binary(ir.OpSub, extent, r.scalar(t, 1))
 		column = r.binary(ir.OpMin, column, end)
@@ -444,6 +437,15 @@ func (r scatters) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 		flat = r.unary(ir.OpBroadcast, flat, attr("shape", ir.Shape{rows}))
 	}
 	return r.reshape(flat, ir.Shape{rows})
+}
+
+// isOutside returns which elements of x are not in [0, extent). positive says that none is negative.
+func (r scatters) isOutside(x, extent *ir.Node, positive bool) *ir.Node {
+	if positive {
+		return r.binary(ir.OpGe, x, extent)
+	}
+	below := r.binary(ir.OpLt, x, r.scalar(x.DType(), 0))
+	return r.binary(ir.OpOr, below, r.binary(ir.OpGe, x, extent))
 }
 
 // split returns the number of elements along the axes of shape s that rows of coordinates index, and along the

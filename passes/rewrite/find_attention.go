@@ -341,42 +341,50 @@ func (r *rewriter) operand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
 			return y, factor * by
 		}
 	case ir.OpTranspose:
-		perm := slices.Clone(x.Attrs().Ints("perm"))
-		if swap {
-			perm[rank-2], perm[rank-1] = perm[rank-1], perm[rank-2]
-		}
-		// If only the last two axes trade places, the argument is taken in exchanged form instead.
-		last := int64(rank - 1)
-		exchanged := perm[last] == last-1 && perm[last-1] == last
-		if exchanged {
-			perm[last-1], perm[last] = last-1, last
-		}
-		y, factor = r.operand(x.Arg(0), exchanged)
-		if slices.IsSorted(perm) {
-			return y, factor
-		}
-		return r.transpose(y, perm), factor
+		return r.transposedOperand(x, swap)
 	case ir.OpReshape, ir.OpUnsqueeze, ir.OpSqueeze:
-		from, to := x.Arg(0).Shape(), x.Shape()
-		// A reshape that keeps the last two axes can be applied after the exchange.
-		keeps := len(from) >= 2 && rank >= 2 && from[len(from)-2:].Equal(to[rank-2:])
-		y, factor = r.operand(x.Arg(0), swap && keeps)
-		if swap && keeps {
-			to = slices.Concat(to[:rank-2], ir.Shape{to[rank-1], to[rank-2]})
-		}
-		if y.Op() == ir.OpReshape { // one reshape suffices
-			y = y.Arg(0)
-		}
-		y = r.reshape(y, to)
-		if swap && !keeps {
-			y = r.swapAxes(y, rank-2, rank-1)
-		}
-		return y, factor
+		return r.reshapedOperand(x, swap)
 	}
 	if swap {
 		return r.swapAxes(x, rank-2, rank-1), 1
 	}
 	return x, 1
+}
+
+// transposedOperand is operand for a transpose x. If the transpose and the swap together exchange the last two axes,
+// the argument's operand is taken with swap instead.
+func (r *rewriter) transposedOperand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
+	perm, last := slices.Clone(x.Attrs().Ints("perm")), int64(x.Rank()-1)
+	if swap {
+		perm[last-1], perm[last] = perm[last], perm[last-1]
+	}
+	exchanged := perm[last] == last-1 && perm[last-1] == last
+	if exchanged {
+		perm[last-1], perm[last] = last-1, last
+	}
+	y, factor = r.operand(x.Arg(0), exchanged)
+	if slices.IsSorted(perm) {
+		return y, factor
+	}
+	return r.transpose(y, perm), factor
+}
+
+// reshapedOperand is operand for a reshape x. A reshape that keeps the last two axes is applied after the swap.
+func (r *rewriter) reshapedOperand(x *ir.Node, swap bool) (y *ir.Node, factor float64) {
+	from, to, rank := x.Arg(0).Shape(), x.Shape(), x.Rank()
+	keeps := len(from) >= 2 && rank >= 2 && from[len(from)-2:].Equal(to[rank-2:])
+	y, factor = r.operand(x.Arg(0), swap && keeps)
+	if swap && keeps {
+		to = slices.Concat(to[:rank-2], ir.Shape{to[rank-1], to[rank-2]})
+	}
+	if y.Op() == ir.OpReshape { // one reshape suffices
+		y = y.Arg(0)
+	}
+	y = r.reshape(y, to)
+	if swap && !keeps {
+		y = r.swapAxes(y, rank-2, rank-1)
+	}
+	return y, factor
 }
 
 // factorOf returns y and a factor, if x is y times this factor, or y divided by a number. For any other x it returns

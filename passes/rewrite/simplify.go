@@ -157,56 +157,49 @@ func (r *rewriter) joinedTransposes(n, inner *ir.Node) *ir.Node {
 
 // identity returns the argument that n equals bit for bit, or nil if there is none.
 func identity(n *ir.Node, args []*ir.Node) *ir.Node {
-	x := args[0]
-	// A multiplication may broadcast the 1 instead.
-	if !x.Type().Equal(n.Type()) {
-		if n.Op() == ir.OpMul && analysis.IsSplat(x, 1) && args[1].Type().Equal(n.Type()) {
-			return args[1]
-		}
-		return nil
-	}
-	xIf := func(ok bool) *ir.Node {
-		if ok {
+	if x := args[0]; x.Type().Equal(n.Type()) {
+		if equalsFirst(n, args) {
 			return x
 		}
 		return nil
 	}
-	switch n.Op() {
-	case ir.OpCast, ir.OpBroadcast:
-		return x
-	case ir.OpSlice:
-		steps := n.Attrs().Ints("steps")
-		// The type is the same, so the slice keeps all elements if it keeps their order.
-		return xIf(!slices.ContainsFunc(n.Attrs().Ints("starts"), func(s int64) bool { return s != 0 }) &&
-			!slices.ContainsFunc(steps, func(s int64) bool { return s != 1 }))
-	case ir.OpTranspose:
-		for i, p := range n.Attrs().Ints("perm") {
-			if int64(i) != p {
-				return nil
-			}
-		}
-		return x
-	case ir.OpFlip: // of a scalar; a tensor is flipped along all axes if none is named
-		return xIf(len(n.Attrs().Ints("axes")) == 0 && n.Rank() == 0)
-	case ir.OpMul, ir.OpDiv:
-		return xIf(analysis.IsSplat(args[1], 1))
-	case ir.OpSub:
-		return xIf(analysis.IsSplat(args[1], 0) && !isNegZero(args[1]))
-	case ir.OpAdd:
-		return xIf(analysis.IsSplat(args[1], 0) && (n.DType().IsInteger() || isNegZero(args[1])))
-	case ir.OpAffine:
-		// add must be -0, because -0 + 0 is 0.
-		return xIf(n.Attrs().Float("mul") == 1 && n.Attrs().Float("add") == 0 && 1/n.Attrs().Float("add") < 0)
-	case ir.OpConcat:
-		return xIf(len(args) == 1)
-	case ir.OpDynamicUpdateSlice:
-		return xIf(args[1].Shape().MaxElems() == 0) // the update has no elements
-	case ir.OpPad:
-		notZero := func(p int64) bool { return p != 0 }
-		return xIf(!slices.ContainsFunc(n.Attrs().Ints("low"), notZero) &&
-			!slices.ContainsFunc(n.Attrs().Ints("high"), notZero))
+	// A multiplication may broadcast the 1 instead.
+	if n.Op() == ir.OpMul && analysis.IsSplat(args[0], 1) && args[1].Type().Equal(n.Type()) {
+		return args[1]
 	}
 	return nil
+}
+
+// equalsFirst reports whether n equals its first argument, which has its type, bit for bit.
+func equalsFirst(n *ir.Node, args []*ir.Node) bool {
+	allAre := func(want int64, name string) bool { // the elements of an attribute
+		return !slices.ContainsFunc(n.Attrs().Ints(name), func(v int64) bool { return v != want })
+	}
+	switch n.Op() {
+	case ir.OpCast, ir.OpBroadcast:
+		return true
+	case ir.OpSlice: // the type is the same, so the slice keeps all elements if it keeps their order
+		return allAre(0, "starts") && allAre(1, "steps")
+	case ir.OpTranspose:
+		return slices.IsSorted(n.Attrs().Ints("perm"))
+	case ir.OpFlip: // a tensor is flipped along all axes if none is named, but a scalar has none
+		return len(n.Attrs().Ints("axes")) == 0 && n.Rank() == 0
+	case ir.OpMul, ir.OpDiv:
+		return analysis.IsSplat(args[1], 1)
+	case ir.OpSub:
+		return analysis.IsSplat(args[1], 0) && !isNegZero(args[1])
+	case ir.OpAdd:
+		return analysis.IsSplat(args[1], 0) && (n.DType().IsInteger() || isNegZero(args[1]))
+	case ir.OpAffine: // add must be -0, because -0 + 0 is 0
+		return n.Attrs().Float("mul") == 1 && n.Attrs().Float("add") == 0 && 1/n.Attrs().Float("add") < 0
+	case ir.OpConcat:
+		return len(args) == 1
+	case ir.OpDynamicUpdateSlice: // the update has no elements
+		return args[1].Shape().MaxElems() == 0
+	case ir.OpPad:
+		return allAre(0, "low") && allAre(0, "high")
+	}
+	return false
 }
 
 // isNegZero reports whether n is a constant of elements -0.

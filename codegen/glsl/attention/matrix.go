@@ -239,15 +239,15 @@ func (m *flashMatrix) toScratch(fragment expr.Expr) {
 	m.StoreMatrix(fragment, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
 }
 
-// rowStats returns the largest score (nil if no store uses it) and the sum of weights of the invocation's row. The
-// invocations of a subgroup add up the parts that they have.
+// rowStats returns the largest score (see store) and the sum of weights of the invocation's row. With inRegisters, top
+// is nil if no store uses it.
 func (m *flashMatrix) rowStats() (top, total expr.Expr) {
-	if !m.inRegisters {
+	if !m.inRegisters { // each lane of the row has a part of the sum
 		m.SumLanes(m.total, m.lanesPerRow()/2)
 		return m.shift, m.total
 	}
-	// Each element of the fragment then has the sum of its row.
 	m.Do("coopMatReduceNV", m.total, m.total, expr.Of("gl_CooperativeMatrixReduceRowNV"), m.add)
+	// All columns of a fragment now have the row's value. Read column 0 of the invocation's row, in shared memory.
 	read := func(fragment expr.Expr, name string) expr.Expr {
 		m.Do("subgroupBarrier")
 		m.toScratch(fragment)

@@ -190,23 +190,8 @@ func (t *flashTile) multiply(sums expr.Array) {
 
 // weigh converts scores to weights, and rescales the sums to the largest score so far.
 func (t *flashTile) weigh(key0 expr.Expr) {
+	t.finishScores(key0)
 	s := t.s
-	t.Blank()
-	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
-		t.bindRow(t.Named("row", t.rowOf(i)))
-		t.Assign(t.best.At(i), t.lowest())
-		t.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			key := t.Variable("uint", "key", expr.Plus(key0, t.keyOf(j)))
-			t.BindAxis(t.ax.Key, t.Limit(key, t.K.Fold, s.TileN))
-			if t.a.Factor != nil {
-				t.Assign(t.element(t.factors, i, j), t.factor(t.element(t.score, i, j), t.element(t.factors, i, j)))
-			}
-			score := t.element(t.score, i, j)
-			t.Assign(score, t.attention.score(score, key, t.Axis(t.ax.Query)))
-			t.AtLeast(t.best.At(i), score)
-		})
-	})
-	t.acrossLanes(t.best, "max")
 	t.Comment("While no key counts, any finite number does in place of the largest score.")
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		t.AtLeast(t.best.At(i), t.top.At(i))
@@ -232,6 +217,27 @@ func (t *flashTile) weigh(key0 expr.Expr) {
 			}
 		})
 	})
+}
+
+// finishScores computes the scores and factors from dot products, and sets best to the largest score of each row of the
+// tile.
+func (t *flashTile) finishScores(key0 expr.Expr) {
+	t.Blank()
+	t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
+		t.bindRow(t.Named("row", t.rowOf(i)))
+		t.Assign(t.best.At(i), t.lowest())
+		t.Repeat("j", t.s.ThreadN, func(j expr.Expr) {
+			key := t.Variable("uint", "key", expr.Plus(key0, t.keyOf(j)))
+			t.BindAxis(t.ax.Key, t.Limit(key, t.K.Fold, t.s.TileN))
+			score := t.element(t.score, i, j)
+			if t.a.Factor != nil {
+				t.Assign(t.element(t.factors, i, j), t.factor(score, t.element(t.factors, i, j)))
+			}
+			t.Assign(score, t.attention.score(score, key, t.Axis(t.ax.Query)))
+			t.AtLeast(t.best.At(i), score)
+		})
+	})
+	t.acrossLanes(t.best, "max")
 }
 
 // factored returns a weight times its factor. A weight of 0 stays 0, even if the factor of a masked key is infinite or

@@ -130,7 +130,9 @@ func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
 	if x.suffix != y.suffix {
 		return t, false
 	}
-	truth := func(v bool) (Expr, bool) { return Of(strconv.FormatBool(v)), true }
+	if holds, ok := compare(op, x.V, y.V); ok {
+		return Of(strconv.FormatBool(holds)), true
+	}
 	n := Literal{suffix: x.suffix}
 	switch {
 	case op == "+":
@@ -155,22 +157,29 @@ func foldLiterals(op string, x, y Literal) (t Expr, ok bool) {
 		n.V = x.V << y.V
 	case op == ">>" && x.suffix == "u" && y.V < 32:
 		n.V = x.V >> y.V
-	case op == "<":
-		return truth(x.V < y.V)
-	case op == "<=":
-		return truth(x.V <= y.V)
-	case op == ">":
-		return truth(x.V > y.V)
-	case op == ">=":
-		return truth(x.V >= y.V)
-	case op == "==":
-		return truth(x.V == y.V)
-	case op == "!=":
-		return truth(x.V != y.V)
 	default:
 		return t, false
 	}
 	return n.expr()
+}
+
+// compare reports whether a comparison of x and y holds. ok is false if op is no comparison.
+func compare(op string, x, y int64) (holds, ok bool) {
+	switch op {
+	case "<":
+		return x < y, true
+	case "<=":
+		return x <= y, true
+	case ">":
+		return x > y, true
+	case ">=":
+		return x >= y, true
+	case "==":
+		return x == y, true
+	case "!=":
+		return x != y, true
+	}
+	return false, false
 }
 
 // foldTwice simplifies a op y by joining y with the constant at the end of a: x / 4u / 8u becomes x / 32u.
@@ -220,31 +229,21 @@ func foldTruth(op string, a, b Expr) (t Expr, ok bool) {
 	return t, false
 }
 
-// foldCall folds a call of a constructor, min or max with literals.
+// foldCall folds a call of a constructor, min, max or clamp, if its arguments decide the result.
 func foldCall(name string, args []Expr) (t Expr, ok bool) {
-	if len(args) == 2 && args[1].Is("0u") { // no unsigned number is below 0
-		switch name {
-		case "min":
-			return args[1], true
-		case "max":
-			return args[0], true
-		}
-	}
-	// max(min(a, b), b) is b.
-	if name == "max" && len(args) == 2 && args[0].Op == syntax.Call && args[0].Text == "min" &&
-		syntax.Equal(args[0].Args[1], args[1]) {
-		if _, ok := LiteralOf(args[1]); ok { // limited to one number
-			return args[1], true
+	if len(args) == 2 {
+		if t, ok = foldLimit(name, args[0], args[1]); ok {
+			return t, true
 		}
 	}
 	var n []Literal
 	for _, a := range args {
 		x, ok := LiteralOf(a)
-		if a.Is("false") || a.Is("true") {
-			x, ok = Literal{}, true
-			if a.Is("true") {
-				x.V = 1
-			}
+		switch {
+		case a.Is("false"):
+			x, ok = Literal{V: 0}, true
+		case a.Is("true"):
+			x, ok = Literal{V: 1}, true
 		}
 		if !ok || len(n) > 0 && x.suffix != n[0].suffix {
 			return t, false
@@ -267,6 +266,21 @@ func foldCall(name string, args []Expr) (t Expr, ok bool) {
 		return Literal{max(n[0].V, n[1].V), n[0].suffix}.expr()
 	case name == "clamp" && len(n) == 3 && n[1].V <= n[2].V:
 		return Literal{min(max(n[0].V, n[1].V), n[2].V), n[0].suffix}.expr()
+	}
+	return t, false
+}
+
+// foldLimit folds min(x, limit) or max(x, limit) if the result is one of them for every value of a non-literal x.
+func foldLimit(name string, x, limit Expr) (t Expr, ok bool) {
+	_, isLiteral := LiteralOf(limit)
+	switch {
+	case name == "min" && limit.Is("0u"): // no unsigned number is below 0
+		return limit, true
+	case name == "max" && limit.Is("0u"):
+		return x, true
+	// max(min(a, limit), limit) is the limit.
+	case name == "max" && isLiteral && x.Op == syntax.Call && x.Text == "min" && syntax.Equal(x.Args[1], limit):
+		return limit, true
 	}
 	return t, false
 }

@@ -36,8 +36,7 @@ func EmitTile(e *emit.Emitter) {
 	} else {
 		m.DeclareSums(s.ThreadM * s.ThreadN)
 	}
-	across := s.TileN / s.ThreadN
-	x, y := m.PlaceInTile(self, across, s.Paired, "tx", "ty")
+	x, y := m.PlaceInTile(self, s.TileN/s.ThreadN, s.Paired, "tx", "ty")
 	t := &matTile{Base: m, s: s, self: self, tiles: map[*Operand]expr.Expr{}}
 	var movers []*emit.Mover
 	for _, o := range slices.Concat(m.A, m.B) {
@@ -71,12 +70,18 @@ func EmitTile(e *emit.Emitter) {
 	m.Blank()
 	if s.Steps {
 		t.finishSteps(x, y)
-		return
+	} else {
+		t.finishLines(x, y)
 	}
+}
+
+// finishLines finishes the results of the invocation at column x and row y of the workgroup, and stores them.
+func (m *matTile) finishLines(x, y expr.Expr) {
+	s := m.s
 	m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 		row := m.Variable("uint", "row", expr.Plus(m.Row0, y, expr.Times(i, s.TileM/s.ThreadM)))
 		m.Repeat("j", s.ThreadN, func(j expr.Expr) {
-			col := m.Variable("uint", "col", expr.Plus(m.Col0, x, expr.Times(j, across)))
+			col := m.Variable("uint", "col", expr.Plus(m.Col0, x, expr.Times(j, s.TileN/s.ThreadN)))
 			m.Finish(row, col, m.SumsAt(expr.Flat(i, s.ThreadN, j)))
 		})
 	})

@@ -333,19 +333,19 @@ func (r *skinny) multiply() {
 	r.Close()
 }
 
-// sumRows returns a fragment for each row fragment: it has the sums of the rows along a strip, repeated in every row.
-// They are the result of multiplying a matrix of ones by the rows.
+// sumRows returns the sums of the operand's rows along a strip, for affine formats. It multiplies a matrix of ones by
+// the fragments of the rows. So every line of a result fragment has the same sums, one for each row of the operand.
 func (r *skinny) sumRows(rows expr.Array) expr.Array {
 	typ := emit.Fragment(r.s.Fragment, r.Element, "A")
 	ones := r.Variable(typ, "ones", expr.Call(typ, expr.Of("float16_t(1.0)")))
-	sums := r.Array(emit.Fragment(r.s.Fragment, ir.F32, "Accumulator"), "row_sum", r.rowFragments())
+	acc, total := emit.Fragment(r.s.Fragment, ir.F32, "Accumulator"), r.Parts*r.steps()
+	sums := r.Array(acc, "row_sum", r.rowFragments())
 	r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
-		r.Assign(sums.At(f), expr.Call(emit.Fragment(r.s.Fragment, ir.F32, "Accumulator"), expr.Of("0.0")))
-		r.Repeat("step", r.Parts*r.steps(), func(step expr.Expr) {
-			part := expr.Quotient(step, r.steps(), r.Parts*r.steps())
-			row := expr.Flat(expr.Plus(f, expr.Times(part, r.rowFragments())), r.steps(),
-				expr.Remainder(step, r.steps(), r.Parts*r.steps()))
-			r.MultiplyAdd(sums.At(f), ones, rows.At(row))
+		r.Assign(sums.At(f), expr.Call(acc, expr.Of("0.0")))
+		r.Repeat("step", total, func(i expr.Expr) { // the steps of every part
+			part, step := expr.Quotient(i, r.steps(), total), expr.Remainder(i, r.steps(), total)
+			fragment := expr.Flat(expr.Plus(f, expr.Times(part, r.rowFragments())), r.steps(), step)
+			r.MultiplyAdd(sums.At(f), ones, rows.At(fragment))
 		})
 	})
 	return sums
@@ -473,26 +473,7 @@ func (r *skinny) storeColumns(first, count int) {
 	s, width := r.s, r.ResultColumns(r.s)
 	results := s.TileM * width
 	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4
-	own := r.ownCol // the subgroup's first result among those that pass
-	if s.SubgroupsM > 0 {
-		own = r.Named("own_result", expr.Plus(expr.Times(r.ownRow, width),
-			expr.Times(expr.Binary("/", r.ownCol, expr.Uint(r.columns())), s.FragM)))
-	}
-	r.Barrier()
-	r.Repeat("j", count, func(j expr.Expr) {
-		r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
-			for _, p := range r.MatMuls {
-				at := expr.Plus(expr.Flat(r.part, results, expr.Times(f, s.FragN*width)),
-					expr.Plus(own, expr.Times(j, s.FragM)))
-				if !at.Is("0u") {
-					at = expr.Binary("/", at, expr.Uint(perUnit))
-				}
-				r.StoreMatrix(p.Sums.At(expr.Flat(expr.Plus(j, expr.Uint(first)), r.rowFragments(), f)),
-					r.weights[p.B].elements, at, width/perUnit, "Column")
-			}
-		})
-	})
-	r.Barrier()
+	r.shareColumns(first, count)
 	column := func(own expr.Expr) expr.Expr { // a column of the tile, given its number among those that pass
 		if s.SubgroupsM == 0 {
 			return own
@@ -514,6 +495,33 @@ func (r *skinny) storeColumns(first, count int) {
 			words := expr.At(r.weights[r.MatMuls[n].B].elements, unit)
 			return expr.Call("uintBitsToFloat", expr.At(words, expr.Binary("%", at, expr.Uint(perUnit))))
 		}})
+}
+
+// shareColumns stores the sums of `count` column fragments of each subgroup, from fragment `first` on, in the shared
+// memory of the weights.
+func (r *skinny) shareColumns(first, count int) {
+	s, width := r.s, r.ResultColumns(r.s)
+	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4 // sums in a unit of shared memory
+	own := r.ownCol                                   // the index of the subgroup's first sum
+	if s.SubgroupsM > 0 {
+		own = r.Named("own_result", expr.Plus(expr.Times(r.ownRow, width),
+			expr.Times(expr.Binary("/", r.ownCol, expr.Uint(r.columns())), s.FragM)))
+	}
+	r.Barrier()
+	r.Repeat("j", count, func(j expr.Expr) {
+		r.Repeat("f", r.rowFragments(), func(f expr.Expr) {
+			for _, p := range r.MatMuls {
+				at := expr.Plus(expr.Flat(r.part, s.TileM*width, expr.Times(f, s.FragN*width)),
+					expr.Plus(own, expr.Times(j, s.FragM)))
+				if !at.Is("0u") {
+					at = expr.Binary("/", at, expr.Uint(perUnit))
+				}
+				r.StoreMatrix(p.Sums.At(expr.Flat(expr.Plus(j, expr.Uint(first)), r.rowFragments(), f)),
+					r.weights[p.B].elements, at, width/perUnit, "Column")
+			}
+		})
+	})
+	r.Barrier()
 }
 
 // finishQuads stores results that are in shared memory, in lines of `width` columns. It takes four neighbours of a row

@@ -101,8 +101,8 @@ func (r sorter) sortKey(p kernel.Phase) expr.Expr {
 	return key
 }
 
-// network sorts the slots. It merges sequences of size slots, which are sorted in alternating directions, by comparing
-// slots at decreasing distances.
+// network sorts the slots by a bitonic network. Each round merges pairs of sorted sequences, one ascending and one
+// descending, into sequences of twice the length (size). A merge compares slots at decreasing distances.
 func (r sorter) network(p sortSlots) {
 	r.Comment("Sort runs of growing size.")
 	size := r.OpenShifts("", "size", expr.Uint(2), "<=", expr.Uint(p.n))

@@ -247,10 +247,10 @@ func (r *Writer) exchangeSubgroups(f fold) {
 	if r.Across {
 		parts, held = subgroups, r.Rows
 	}
-	names := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", subgroups*held)}
-	vars := []expr.Expr{f.value}
+	// The shared arrays for the variables of a result.
+	arrays, vars := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", subgroups*held)}, []expr.Expr{f.value}
 	if f.place != nil {
-		names = append(names, r.Share("int", f.place.Text+"_places", subgroups*held))
+		arrays = append(arrays, r.Share("int", f.place.Text+"_places", subgroups*held))
 		vars = append(vars, f.place)
 	}
 	lane, part := expr.Of("gl_SubgroupInvocationID"), expr.Of("gl_SubgroupID")
@@ -260,14 +260,14 @@ func (r *Writer) exchangeSubgroups(f fold) {
 	} else {
 		r.OpenIf(expr.Binary("==", lane, expr.Of("0u")))
 	}
-	for i, n := range names {
-		r.Assign(expr.At(n, part), vars[i])
+	for i, array := range arrays {
+		r.Assign(expr.At(array, part), vars[i])
 	}
 	r.Close()
 	r.Barrier()
 	first := r.firstPart(parts)
-	for i, n := range names {
-		r.Assign(vars[i], expr.At(n, first))
+	for i, array := range arrays {
+		r.Assign(vars[i], expr.At(array, first))
 	}
 	at := expr.Plus(first, expr.Uint(held))
 	// With two parts, the loop would have one iteration.
@@ -280,10 +280,10 @@ func (r *Writer) exchangeSubgroups(f fold) {
 		defer r.Close()
 	}
 	if f.place == nil {
-		r.foldInto(f, f.value, expr.At(names[0], at))
+		r.foldInto(f, f.value, expr.At(arrays[0], at))
 		return
 	}
-	r.takeIfBetter(f, expr.At(names[0], at), expr.At(names[1], at))
+	r.takeIfBetter(f, expr.At(arrays[0], at), expr.At(arrays[1], at))
 }
 
 // firstPart returns the index of the first of a row's results of subgroups in shared memory. There are parts of them.

@@ -329,33 +329,15 @@ func (d *Definition) Origins() [][]string {
 	return origins
 }
 
-// print writes the definition.
+// print returns a printer with the GLSL of a function, a macro (its Type is #define) or a constant.
 func (d *Definition) print() *printer {
 	p := &printer{}
 	p.text(d.Note)
-	p.text(d.Type + " " + d.Name)
+	head := d.Type + " " + d.Name
+	p.text(head)
 	// A macro has Params only if it has parentheses.
 	if d.Params != nil || d.IsFunction() {
-		p.text("(")
-		// the column after the parenthesis
-		column := p.b.Len() - len(d.Note)
-		for i, q := range d.Params {
-			switch {
-			case i == 0:
-			case q.Break:
-				p.text(",")
-				p.newline()
-				p.text(strings.Repeat(" ", column))
-			default:
-				p.text(", ")
-			}
-			p.text(q.Type)
-			if q.Name != "" && q.Type != "" {
-				p.text(" ")
-			}
-			p.text(q.Name + dims(q.Dims))
-		}
-		p.text(")")
+		p.params(d.Params, len(head)+1)
 	}
 	p.text(dims(d.Dims))
 	switch {
@@ -376,4 +358,20 @@ func (d *Definition) print() *printer {
 	}
 	p.newline()
 	return p
+}
+
+// params writes parameters in parentheses. A parameter with Break begins a line, at the given column.
+func (p *printer) params(list []Param, column int) {
+	p.text("(")
+	for i, q := range list {
+		if i > 0 && q.Break {
+			p.text(",")
+			p.newline()
+			p.text(strings.Repeat(" ", column))
+		} else if i > 0 {
+			p.text(", ")
+		}
+		p.text(strings.TrimSpace(q.Type+" "+q.Name) + dims(q.Dims))
+	}
+	p.text(")")
 }
