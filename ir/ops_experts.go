@@ -11,7 +11,7 @@ func init() {
 		OpInfo{Op: OpMatMulID, Name: "matmul_id", Class: ClassContraction,
 			Args:  []ArgInfo{{Name: "x"}, {Name: "weights"}, {Name: "ids", Picks: "weights"}, {Name: "groups", Optional: true}},
 			Attrs: []AttrInfo{precisionAttr}, Infer: inferMatMulID, Tol: Tolerance{Eps: 64, Abs: 1e-5, Sum: true},
-			Doc: "Matmul of each row by a matrix that an index picks, for mixtures of experts. result[t, u, n] = the sum over k of x[t, u, k] * weights[ids[t, u], n, k]. x is [T, U, K] or [T, 1, K], weights is [E, N, K] and may be quantized, and ids is [T, U]. Sums are accumulated in f32 and have x's dtype. Out-of-range ids are clamped; constant ones are refused. Passes add the argument groups, the result of expert_groups of the same ids: it lists the rows by matrix, and does not change the result."},
+			Doc: "Matmul of each row by a matrix that an index picks, for mixtures of experts. result[t, u, n] = the sum over k of x[t, u, k] * weights[ids[t, u], n, k]. x is [T, U, K] or [T, 1, K], weights is [E, N, K] and may be quantized, and ids is [T, U]. Sums are accumulated in f32 and have x's dtype. Out-of-range ids are clamped; constant ones are refused. Leave out groups, the last argument. Passes add it for speed: it is the result of expert_groups of the same ids, a list of the rows by matrix, and has no effect on the values."},
 		OpInfo{Op: OpExpertGroups, Name: "expert_groups", Class: ClassIndexing, Args: []ArgInfo{{Name: "ids"}},
 			Attrs: []AttrInfo{
 				{Name: "experts", Kind: AttrInt, Doc: "number of experts; ids are clamped to 0 … experts-1"},

@@ -193,13 +193,13 @@ type convAxis struct {
 
 	images []int // remainders by the stride of the coordinates of the padded input that the window covers
 	image  []int // by coordinate of the kernel: the index of its remainder in images
-	shift  []int // by coordinate of the kernel: the distance from a result's coordinate to the image's
+	shift  []int // by coordinate of the kernel: result i reads element i+shift of the image
 	reach  int   // the largest shift
 }
 
-// newConvAxis returns an axis of a convolution with a's extents, stride and dilation. Input coordinates with equal
-// remainders by the stride form an image. For each coordinate of the kernel, newConvAxis computes which image it reads,
-// and by how much its position there is ahead of the result's coordinate (shift).
+// newConvAxis returns an axis of a convolution with a's extents, stride and dilation. Padded input coordinates with
+// equal remainders by the stride form an image, so that consecutive results read consecutive elements of an image. For
+// each coordinate of the kernel, newConvAxis sets the image that it reads, and a shift: result i reads element i+shift.
 func newConvAxis(a convAxis) convAxis {
 	for k := range a.kernel {
 		at := k * a.dilation

@@ -174,8 +174,8 @@ func (p *readerOf[T]) direct(lo, n int) []T {
 	return p.list[at : at+n]
 }
 
-// start returns the index in the argument of the element for the result's element lo. It also stores the coordinates of
-// the result's element in at, unless at is nil.
+// start returns which element of the argument the result's element lo reads. It stores lo's coordinates in the result
+// in `at`, unless that is nil.
 func (p *strides) start(lo int, at []int) int {
 	from := 0
 	for axis := len(p.dims) - 1; axis >= 0; axis-- {

@@ -16,12 +16,12 @@ package fast
 
 // The limits of chunks (M-cpu-recurrences).
 const (
-	// With more time steps, the dot products of keys take longer. With fewer, each read of the state serves fewer time
-	// steps.
+	// The maximum number of time steps of a chunk. In longer chunks, the dot products of keys take longer. In shorter
+	// ones, each read of the state serves fewer time steps.
 	mostChunkTimes = 32
 	// The factors D stay between 1/mostDecay and mostDecay, so that neither D nor 1/D overflows.
 	mostDecay = 1e17
-	// With fewer rows of the state, the dot products of keys take longer than the rows.
+	// The minimum number of rows of the state. The dot products of keys take longer than fewer rows.
 	leastChunkRows = 8
 )
 

@@ -258,20 +258,19 @@ type reduction struct {
 // only on that length. ahead is the memory that the caller reads next, with as many elements as x. The assembly
 // prefetches it.
 func (r *reducer) rows(results []float64, x, ahead []float32) {
-	n, whole := len(x)/max(len(results), 1), 0
-	// Whole vectors by assembly, with narrower ones for the rest.
-	for a := vector; a != nil && len(results) > 0; a = a.narrower {
-		if f := a.reductions[r.kind].rows; f != nil && n-whole >= a.lanes {
-			part := (n - whole) / a.lanes * a.lanes
-			f(&results[0], &x[whole], &ahead[whole], r.identity, len(results), part, n)
-			whole += part
-		}
-	}
-	if whole == n {
+	if len(results) == 0 {
 		return
 	}
+	n, done := len(x)/len(results), 0 // done: how many elements of each row are folded, by the widest vectors first
+	for a := vector; a != nil; a = a.narrower {
+		f := a.reductions[r.kind].rows
+		if part := (n - done) / a.lanes * a.lanes; f != nil && part > 0 {
+			f(&results[0], &x[done], &ahead[done], r.identity, len(results), part, n)
+			done += part
+		}
+	}
 	for row, acc := range results {
-		for _, v := range x[row*n+whole : (row+1)*n] {
+		for _, v := range x[row*n+done : (row+1)*n] {
 			acc = r.next(acc, r.wide(v))
 		}
 		results[row] = acc

@@ -73,8 +73,7 @@ var expCoefficients = []float64{2.09147553258932e-09, 2.5105312729622103e-08, 2.
 // multiple. It limits x to lo and hi.
 func (w width) remainderOfLn2(x VecVirtual, lo, hi float64) (n VecVirtual) {
 	n = w.vector()
-	VMINPD(x, w.double(hi), x) // NaN stays, as the second source
-	VMAXPD(x, w.double(lo), x)
+	w.limitDouble(x, lo, hi)
 	VMULPD(w.double(math.Log2E), x, n)
 	w.roundDouble(n)
 	VFNMADD231PD(w.double(ln2High), n, x)
@@ -85,10 +84,17 @@ func (w width) remainderOfLn2(x VecVirtual, lo, hi float64) (n VecVirtual) {
 // expDouble generates code that replaces x by e^x.
 func (w width) expDouble(x VecVirtual) { w.scaledExpDouble(x, w.remainderOfLn2(x, -746, 710)) }
 
-// exp2Double generates code that replaces x by 2^(x+rest), where rest is small or nil.
+// limitDouble generates code that limits x to lo and hi. NaN stays, because VMINPD and VMAXPD then return the operand
+// that is first here and second in Intel's order.
+func (w width) limitDouble(x VecVirtual, lo, hi float64) {
+	VMINPD(x, w.double(hi), x)
+	VMAXPD(x, w.double(lo), x)
+}
+
+// exp2Double generates code that replaces x by 2^(x+rest); rest is small or nil. It computes 2^n e^(log(2) (x-n+rest))
+// for the integer n nearest to x.
 func (w width) exp2Double(x, rest VecVirtual) {
-	VMINPD(x, w.double(1100), x) // NaN stays, as the second source
-	VMAXPD(x, w.double(-1100), x)
+	w.limitDouble(x, -1100, 1100) // beyond that the result is 0 or infinite anyway
 	n := w.nearestDouble(x)
 	VSUBPD(n, x, x)
 	if rest != nil {

@@ -120,8 +120,8 @@ func (w width) mergeReversed(x, end, size Register) {
 	JLT(LabelRef("reversed"))
 }
 
-// mergeStrides generates the next steps of a merge: elements a quarter of the size apart, an eighth, and so on, down to
-// the size of a vector.
+// mergeStrides generates the steps of a merge after mergeReversed. They compare elements a quarter of the size apart,
+// an eighth, and so on, down to the size of a vector.
 func (w width) mergeStrides(x, end, size Register) {
 	stride, base, at, past := GP64(), GP64(), GP64(), GP64()
 	MOVQ(size, stride)
