@@ -89,17 +89,26 @@ func isBits[T Element](t ir.DType) bool {
 	return elementType[T]() == ir.U16 && (t == ir.F16 || t == ir.BF16)
 }
 
-// encode converts the values to d's dtype and writes them to d. len(values) must be d's number of elements.
-func encode[T Element](d *ir.Data, values []T) error {
-	from, to := elementType[T](), d.DType
-	switch {
+// checkEncodes returns an error if values of Go type T may not be converted to a dtype.
+func checkEncodes[T Element](to ir.DType) error {
+	switch from := elementType[T](); {
 	case isBits[T](to) || from == to || from == ir.F32 && to.IsBlock():
+		return nil
 	case from == ir.Bool:
 		return errors.New("bools go into bool alone")
 	case from.IsFloat() && !to.IsFloat():
 		return errors.New("floats go into float dtypes, and float32 into block dtypes: convert them in Go first")
 	case !to.IsFloat() && !to.IsInteger():
 		return errors.New("integers go into integer and float dtypes: convert them in Go first")
+	}
+	return nil
+}
+
+// encode converts the values to d's dtype and writes them to d. len(values) must be d's number of elements.
+func encode[T Element](d *ir.Data, values []T) error {
+	from, to := elementType[T](), d.DType
+	if err := checkEncodes[T](to); err != nil {
+		return err
 	}
 	var all any = values
 	if v, ok := all.([]int); ok { // package binary has no int

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -105,10 +106,7 @@ func (f *File) SignedBy(trusted []ed25519.PublicKey) error {
 	if f == nil {
 		return errNoFile
 	}
-	who := f.src.Path
-	if who == "" {
-		who = "the bundle"
-	}
+	who := cmp.Or(f.src.Path, "the bundle")
 	if f.signature == nil {
 		return fmt.Errorf("vkb: %s is not signed, and only bundles signed with one of %d keys are trusted",
 			who, len(trusted))

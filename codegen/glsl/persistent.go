@@ -168,21 +168,9 @@ func (w *phaseWriter) add(number int, p Phase) []syntax.Stmt {
 	names["gl_WorkGroupID"], names["gl_NumWorkGroups"] = w.groupID, w.groupCount
 	names["gl_GlobalInvocationID"] = w.invocationID
 	from = from.renamed(names)
-	for _, v := range from.buffers {
-		if w.declare(ofBuffer(v)) {
-			w.parts.buffers = append(w.parts.buffers, v)
-		}
-	}
-	for _, s := range from.shared {
-		if w.declare(ofShared(s)) {
-			w.parts.shared = append(w.parts.shared, s)
-		}
-	}
-	for _, f := range from.functions {
-		if w.declare(ofFunction(f)) {
-			w.parts.functions = append(w.parts.functions, f)
-		}
-	}
+	w.parts.buffers = declared(w, w.parts.buffers, from.buffers, ofBuffer)
+	w.parts.shared = declared(w, w.parts.shared, from.shared, ofShared)
+	w.parts.functions = declared(w, w.parts.functions, from.functions, ofFunction)
 	return w.call(*from.main, number, p.Grid)
 }
 
@@ -264,13 +252,15 @@ func union(lines, more []string) []string {
 	return lines
 }
 
-// declare records a declaration, and reports whether it is new.
-func (w *phaseWriter) declare(d declaration) bool {
-	if w.sources[d.source] {
-		return false
+// declared returns list, after appending and recording the parts of `more` that are not declared yet.
+func declared[T any](w *phaseWriter, list, more []T, of func(T) declaration) []T {
+	for _, x := range more {
+		if d := of(x); !w.sources[d.source] {
+			w.sources[d.source], w.signatures[d.signature] = true, true
+			list = append(list, x)
+		}
 	}
-	w.sources[d.source], w.signatures[d.signature] = true, true
-	return true
+	return list
 }
 
 // conflicts returns new names for a phase's declarations that differ from an earlier phase's declaration of the same

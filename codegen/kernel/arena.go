@@ -10,8 +10,26 @@ const ArenaAlign = 256
 // If a trip reads a value before it writes it, the value comes from before the region or from the previous trip, so it
 // is live through the whole region.
 func (p *Program) CheckArena() error {
-	var temps []int
-	needed := map[int][2]int{} // first and last step that uses a buffer, by buffer
+	temps, needed := p.temporaries()
+	for i, a := range temps {
+		if at := p.Buffers[a].Offset; at%ArenaAlign != 0 {
+			return fmt.Errorf("buffer %d (%s) lies at byte %d of the arena, which is not a multiple of %d", a,
+				p.Buffers[a].Name, at, ArenaAlign)
+		}
+		for _, b := range temps[:i] {
+			x, y, m, n := p.Buffers[a], p.Buffers[b], needed[a], needed[b]
+			if x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes && m[0] <= n[1] && n[0] <= m[1] {
+				return fmt.Errorf("buffers %d (%s, steps %d to %d) and %d (%s, steps %d to %d) lie in one place",
+					b, y.Name, n[0], n[1], a, x.Name, m[0], m[1])
+			}
+		}
+	}
+	return nil
+}
+
+// temporaries lists the temporaries in order of first use, and for each the first and last step of its lifetime.
+func (p *Program) temporaries() (temps []int, needed map[int][2]int) {
+	needed = map[int][2]int{}
 	for at, st := range p.Steps {
 		for _, b := range st.Binds {
 			if p.Buffers[b.Buffer].Kind != BufTemp {
@@ -35,20 +53,7 @@ func (p *Program) CheckArena() error {
 			}
 		}
 	}
-	for i, a := range temps {
-		if at := p.Buffers[a].Offset; at%ArenaAlign != 0 {
-			return fmt.Errorf("buffer %d (%s) lies at byte %d of the arena, which is not a multiple of %d", a,
-				p.Buffers[a].Name, at, ArenaAlign)
-		}
-		for _, b := range temps[:i] {
-			x, y, m, n := p.Buffers[a], p.Buffers[b], needed[a], needed[b]
-			if x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes && m[0] <= n[1] && n[0] <= m[1] {
-				return fmt.Errorf("buffers %d (%s, steps %d to %d) and %d (%s, steps %d to %d) lie in one place",
-					b, y.Name, n[0], n[1], a, x.Name, m[0], m[1])
-			}
-		}
-	}
-	return nil
+	return temps, needed
 }
 
 // readFirst lists the temporaries that the steps of a region access. The value is true if the region's first access

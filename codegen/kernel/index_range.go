@@ -1,5 +1,7 @@
 package kernel
 
+import "slices"
+
 // inRange reports whether 0 <= x < d is proven.
 func (x Index) inRange(d Index) bool {
 	return x.nonNegative() && d.Minus(Const(1)).Minus(x).nonNegative()
@@ -21,22 +23,12 @@ func (x Index) nonNegative() bool {
 		}
 	}
 	// The terms left are products of symbols. They are at least 0 if their coefficients are.
-	for _, t := range low.terms {
-		if t.Coef < 0 {
-			return false
-		}
-	}
-	return low.c >= 0
+	return low.c >= 0 && !slices.ContainsFunc(low.terms, func(t Term) bool { return t.Coef < 0 })
 }
 
 // symbolsOnly reports whether all factors are symbols.
 func symbolsOnly(fs []*Factor) bool {
-	for _, f := range fs {
-		if f.Kind != FactorSym {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(fs, func(f *Factor) bool { return f.Kind != FactorSym })
 }
 
 // upper returns a polynomial in symbols that is at least the product of the factors.
@@ -94,12 +86,6 @@ func (x Index) Upper() (int64, bool) {
 
 // hasValue reports whether a loaded value is a factor of a term of x.
 func hasValue(x Index) bool {
-	for _, t := range x.terms {
-		for _, f := range t.Factors {
-			if f.Kind == FactorValue {
-				return true
-			}
-		}
-	}
-	return false
+	isValue := func(f *Factor) bool { return f.Kind == FactorValue }
+	return slices.ContainsFunc(x.terms, func(t Term) bool { return slices.ContainsFunc(t.Factors, isValue) })
 }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/ceil"
@@ -61,12 +62,9 @@ func directSchedule(rows, columns, depth, wg int) kernel.MatDirect {
 // columns.
 func cheapOperands(k *kernel.Kernel) bool {
 	row, col, fold := len(k.Parallel)-2, len(k.Parallel)-1, k.FoldAxis()
-	for _, p := range k.MatMuls {
-		if !cheapLoad(p.A, row) || !cheapLoad(p.B, col, fold) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool {
+		return !cheapLoad(p.A, row) || !cheapLoad(p.B, col, fold)
+	})
 }
 
 // cheapLoad reports whether a value is a load, perhaps with a cast, with an index that is linear in the given axes.
@@ -74,15 +72,10 @@ func cheapLoad(v *kernel.Expr, axes ...int) bool {
 	for v.Kind == kernel.ExprApply && v.Op == ir.OpCast && v.DType.IsFloat() && v.Args[0].DType.IsFloat() {
 		v = v.Args[0]
 	}
-	if v.Kind != kernel.ExprLoad {
-		return false
-	}
-	for _, axis := range axes {
-		if _, linear := v.Index.Stride(axis); !linear {
-			return false
-		}
-	}
-	return true
+	return v.Kind == kernel.ExprLoad && !slices.ContainsFunc(axes, func(axis int) bool {
+		_, linear := v.Index.Stride(axis)
+		return !linear
+	})
 }
 
 // checkDirect checks that an invocation has all rows of its tile.

@@ -75,13 +75,12 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	}
 	perPass := cols * groups // columns
 	s.Coarsen = int(min(h.residentPasses(v, sh, s, groups), int64(maxResidentColumns/perPass)))
-	s.TileN = perPass * s.Coarsen
-	for s.Coarsen > 1 && SharedBytes(k, s) > mostResidentShared {
+	for s.TileN = perPass * s.Coarsen; s.Coarsen > 1 && SharedBytes(k, s) > mostResidentShared; {
 		s.Coarsen /= 2
 		s.TileN = perPass * s.Coarsen
 	}
-	if !rowsResident(k, s) || s.Coarsen == 1 && !rounds {
-		return nil // also if no row is read less often
+	if !rowsResident(k, s) || s.Coarsen == 1 && !rounds { // in one pass, no row is read less often
+		return nil
 	}
 	reason := "1 row: resident in registers"
 	switch {

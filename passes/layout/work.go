@@ -76,23 +76,19 @@ func kernelFlops(k *kernel.Kernel) int64 {
 	if k.Family == kernel.FamilyMatMul {
 		return 2 * points * k.Fold.Max() * int64(len(k.MatMuls))
 	}
-	per := int64(0) // operations per point
+	perPoint, perElement := int64(0), int64(len(k.Phases)) // operations; elements are along the fold axis
+	if k.Family == kernel.FamilyGroup {
+		perElement++
+	}
 	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		if e.Kind == kernel.ExprApply {
-			isFolded := k.Family == kernel.FamilyScan || k.Family == kernel.FamilySort ||
-				k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis())
-			if isFolded { // once for each element of the row
-				per += k.Fold.Max()
-			} else {
-				per++
-			}
+		switch {
+		case e.Kind != kernel.ExprApply:
+		case k.Family == kernel.FamilyScan, k.Family == kernel.FamilySort,
+			k.Family == kernel.FamilyRow && e.Uses(k.FoldAxis()):
+			perElement++
+		default:
+			perPoint++
 		}
 	})
-	for range k.Phases {
-		per += k.Fold.Max()
-	}
-	if k.Family == kernel.FamilyGroup {
-		per += k.Fold.Max()
-	}
-	return points * per
+	return points * (perPoint + perElement*k.Fold.Max())
 }

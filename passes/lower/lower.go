@@ -3,6 +3,7 @@ package lower
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -170,29 +171,25 @@ func (l *lowerer) bindCodebooks() {
 // opNames returns the kernel's ops in graph order, and the kernel's name. The name consists of at most three ops: the
 // cores and the last op, or the ops other than views if there is no core.
 func (l *lowerer) opNames() (ops []string, name string) {
-	var nodes []*ir.Node
-	for n := range l.ops {
-		nodes = append(nodes, n)
-	}
-	slices.SortFunc(nodes, func(a, b *ir.Node) int { return a.ID() - b.ID() })
-	var parts []string
+	nodes := slices.SortedFunc(maps.Keys(l.ops), func(a, b *ir.Node) int { return a.ID() - b.ID() })
+	var cores, computed []string // computed: the ops other than views
 	for _, n := range nodes {
 		ops = append(ops, n.Op().String())
 		if isCore(n) {
-			parts = append(parts, n.Op().String())
+			cores = append(cores, n.Op().String())
+		}
+		if !isView(n) {
+			computed = append(computed, n.Op().String())
 		}
 	}
-	if len(parts) == 0 {
-		for _, n := range nodes {
-			if !isView(n) {
-				parts = append(parts, n.Op().String())
-			}
+	parts := computed
+	if len(cores) > 0 {
+		parts = cores
+		if last := nodes[len(nodes)-1]; !isCore(last) && !isView(last) {
+			parts = append(parts, last.Op().String())
 		}
-	} else if last := nodes[len(nodes)-1]; !isCore(last) && !isView(last) {
-		parts = append(parts, last.Op().String())
 	}
-	// Only views are left, or no op at all.
-	if len(parts) == 0 {
+	if len(parts) == 0 { // only views, or no op at all
 		parts = []string{"copy"}
 	}
 	if len(ops) == 0 {

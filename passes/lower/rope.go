@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -15,10 +16,7 @@ func (l *lowerer) rope(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	x := n.Arg(0)
 	axis := analysis.Axis(n)
 	inner := x.Shape()[n.Rank()-1].Static()
-	dims := n.Attrs().Int("dims")
-	if dims == 0 {
-		dims = inner
-	}
+	dims := cmp.Or(n.Attrs().Int("dims"), inner)
 	if dims == 0 { // rows of no elements
 		return l.value(x, at)
 	}

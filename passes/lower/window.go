@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -339,10 +340,10 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	for i := range axes {
 		terms[i] = l.resizeAxis(n, i, x.Shape()[outer+i], n.Shape()[outer+i], at[outer+i])
 	}
-	// a is nil for a weight of 1 or an empty sum.
+	// join applies op to two weights or terms. nil stands for a weight of 1, or for no term.
 	join := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr {
-		if a == nil {
-			return b
+		if a == nil || b == nil {
+			return cmp.Or(a, b)
 		}
 		return l.op(op, kernel.AccType(n.DType()), a, b)
 	}
@@ -350,19 +351,11 @@ func (l *lowerer) resize(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	var visit func(axis int, from []kernel.Index, weight *kernel.Expr)
 	visit = func(axis int, from []kernel.Index, weight *kernel.Expr) {
 		if axis == axes {
-			v := l.value(x, from)
-			if weight != nil {
-				v = join(ir.OpMul, weight, v)
-			}
-			sum = join(ir.OpAdd, sum, v)
+			sum = join(ir.OpAdd, sum, join(ir.OpMul, weight, l.value(x, from)))
 			return
 		}
 		for _, s := range terms[axis] {
-			w := weight
-			if s.weight != nil {
-				w = join(ir.OpMul, weight, s.weight)
-			}
-			visit(axis+1, append(slices.Clone(from), s.at), w)
+			visit(axis+1, append(slices.Clone(from), s.at), join(ir.OpMul, weight, s.weight))
 		}
 	}
 	visit(0, at[:outer], nil)

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/vkc-go/vkc/internal/bailout"
@@ -12,10 +13,7 @@ import (
 // position*frequency would have an error of 2^-12 radian at position 4096, growing with the position.
 func (r *rewriter) turns(n *ir.Node) *ir.Node {
 	x := n.Arg(0).Shape()
-	dims := int64(n.Attrs().Int("dims"))
-	if dims == 0 {
-		dims = x[len(x)-1].Add
-	}
+	dims := cmp.Or(int64(n.Attrs().Int("dims")), x[len(x)-1].Add)
 	radians := make([]float64, dims/2)
 	for i := range radians {
 		radians[i] = math.Pow(n.Attrs().Float("base"), -2*float64(i)/float64(dims))

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -207,12 +208,7 @@ func attendTogether(group []*ir.Node, users [][]*ir.Node) bool {
 			}
 		}
 	}
-	for _, n := range met {
-		if n == len(group) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(met)), len(group))
 }
 
 // combined reports whether an elementwise op has two matmuls of the group as operands, directly or through other

@@ -129,7 +129,7 @@ func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, ax
 		return nil, false
 	}
 	strides := make([]ir.Dim, len(shape)) // strides has the same steps, as dims
-	next := ir.D(1)
+	next := ir.D(1)                       // the step of the next axis, from the innermost one out
 	for range shape {
 		axis := slices.IndexFunc(steps, func(s kernel.Index) bool { return s.Equal(kernel.DimIndex(next)) })
 		if axis < 0 {
@@ -139,7 +139,7 @@ func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, ax
 		if err != nil {
 			return nil, false
 		}
-		strides[axis], steps[axis], next = next, kernel.Index{}, larger
+		strides[axis], steps[axis], next = next, kernel.Index{}, larger // no other axis has an empty step
 	}
 	for axis, d := range shape {
 		if strides[axis].Is(0) && !d.Is(1) {

@@ -35,7 +35,8 @@ func PackOperands(o *Optimizer, id plan.KernelID) (list []Proposal) {
 			unsplit = propose("multiply bf16", id, k)
 		}
 		unsplit.Default = true
-		if list = append(list, unsplit); splits && !canSplit(k) {
+		list = append(list, unsplit)
+		if splits && !canSplit(k) {
 			return list
 		}
 	}

@@ -4,6 +4,7 @@
 package blocks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -169,10 +170,7 @@ func blockLevels(e *emit.Emitter, b *emit.Buffer) {
 // WideQuants adds the function that returns the quants of four quads, and returns its name.
 func WideQuants(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
-	body := f.Decode.Quants4
-	if body == "" {
-		body = strings.ReplaceAll(f.Decode.Quants, "QUANTS", "uvec4")
-	}
+	body := cmp.Or(f.Decode.Quants4, strings.ReplaceAll(f.Decode.Quants, "QUANTS", "uvec4"))
 	blockFunction(e, b, "uvec4 quants4_NAME"+f.quadArgs(), "// The same of four quads in a row.", body)
 	return "quants4_" + b.Base
 }
@@ -381,10 +379,9 @@ func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
 	if e.InWords(b) && unit < 4 {
 		readers = wordReaders
 	}
-	// the result type
-	head := map[string]string{"half": "float"}[name]
-	if head == "" {
-		head = "uint"
+	result := "uint"
+	if name == "half" {
+		result = "float"
 	}
 	body, ok := readers[name]
 	if !ok {
@@ -393,7 +390,7 @@ func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
 	}
 	body = strings.NewReplacer("ARRAY", e.View(b, 1), "NAME", b.Base, "UNITS", fmt.Sprint(b.DType.BlockBytes()/unit),
 		"BYTES", fmt.Sprint(b.DType.BlockBytes())).Replace(body)
-	e.AddFunction(fmt.Sprintf("%s %s_%s(uint block, uint at)", head, name, b.Base), body)
+	e.AddFunction(fmt.Sprintf("%s %s_%s(uint block, uint at)", result, name, b.Base), body)
 }
 
 // Codebook returns the name of the array with the codebook of a buffer's format.

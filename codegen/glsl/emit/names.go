@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -72,11 +73,7 @@ func HintOf(v *kernel.Expr) string {
 		return v.Hint
 	}
 	if v.Op == ir.OpCast {
-		name := HintOf(v.Args[0])
-		if name == "" {
-			name = "as"
-		}
-		return name + "_" + v.DType.String()
+		return cmp.Or(HintOf(v.Args[0]), "as") + "_" + v.DType.String()
 	}
 	if name, ok := resultNames[v.Op]; ok {
 		return name

@@ -186,39 +186,33 @@ func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr
 // or two quads of floats.
 func (c *staging) octet(st *staged, inner, dst expr.Expr) {
 	v := st.unrounded
-	if st.raw {
+	w, isWindow := schedule.WindowLoad(c.K, st.Value, st.axis)
+	at := func() expr.Expr { return c.IndexAt(v.Index, st.lineAxis, inner) }
+	switch {
+	case st.raw:
 		b := c.Buffers[v.Bind]
-		at := expr.Binary("/", c.IndexAt(v.Index, st.lineAxis, inner), expr.Uint(c.unit))
-		c.Assign(dst, expr.At(expr.Of(c.unitView(b)), b.Subscript(at)))
-		return
-	}
-	if schedule.ShiftedLoad(c.K, st.Value, st.axis, c.dtype) {
-		value := expr.Call(c.shiftedOctets(c.Buffers[v.Bind]), expr.Narrow(c.IndexAt(v.Index, st.lineAxis, inner)))
+		unit := expr.Binary("/", at(), expr.Uint(c.unit))
+		c.Assign(dst, expr.At(expr.Of(c.unitView(b)), b.Subscript(unit)))
+	case schedule.ShiftedLoad(c.K, st.Value, st.axis, c.dtype):
+		value := expr.Call(c.shiftedOctets(c.Buffers[v.Bind]), expr.Narrow(at()))
 		// Elements past the end of the contraction axis must be 0.
 		if st.lineAxis == c.Fold && !schedule.DivisibleBy(c.K.Fold, schedule.OctetElems) {
 			c.Helper("first_halves", "uvec4")
 			value = expr.Call("first_halves", value, expr.Binary("-", c.Dim(c.K.Fold), inner))
 		}
 		c.Assign(dst, value)
-		return
-	}
-	if w, ok := schedule.WindowLoad(c.K, st.Value, st.axis); ok {
+	case isWindow:
 		c.windowOctet(w, st, inner, dst)
-		return
-	}
-	if c.isPacked(st) {
-		c.Assign(dst, expr.Call(blocks.OctetDecoder(c.Emitter, c.Buffers[v.Bind]),
-			expr.Narrow(c.IndexAt(v.Index, st.lineAxis, inner))))
-		return
-	}
-	if c.dtype.IsInteger() {
+	case c.isPacked(st):
+		c.Assign(dst, expr.Call(blocks.OctetDecoder(c.Emitter, c.Buffers[v.Bind]), expr.Narrow(at())))
+	case c.dtype.IsInteger():
 		c.byteOctet(st, inner, dst)
-		return
+	default:
+		whole := schedule.DivisibleBy(c.extent(st.lineAxis), schedule.OctetElems)
+		low := c.quadAlong(v, st.lineAxis, inner, emit.Inside, st.Name+"_low")
+		high := c.quadAlong(v, st.lineAxis, expr.Plus(inner, expr.Uint(4)), whole, st.Name+"_high")
+		c.Assign(dst, expr.Call("uvec4", append(c.pack(low), c.pack(high)...)...))
 	}
-	whole := schedule.DivisibleBy(c.extent(st.lineAxis), schedule.OctetElems)
-	low := c.quadAlong(st.unrounded, st.lineAxis, inner, emit.Inside, st.Name+"_low")
-	high := c.quadAlong(st.unrounded, st.lineAxis, expr.Plus(inner, expr.Uint(4)), whole, st.Name+"_high")
-	c.Assign(dst, expr.Call("uvec4", append(c.pack(low), c.pack(high)...)...))
 }
 
 // unitView returns the name of the buffer's array of octets.

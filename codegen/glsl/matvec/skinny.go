@@ -374,23 +374,28 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 				}
 				r.putUnit(st.elements, unit, w, word)
 			}
-			scale := f.scales.At(strip)
-			if f.unpack != "" {
-				scale = expr.Call(f.unpack, scale)
-			}
 			slot := expr.Plus(r.inStage(st.firstScale, r.WeightScales(r.s)),
 				expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.columns()), column)
-			if !r.Affine {
-				r.Assign(expr.At(st.scales, slot), scale)
-				return
-			}
-			if f.unpack != "" {
-				scale = r.Variable("vec2", "scale", scale)
-			}
-			r.Assign(expr.At(st.scales, slot), expr.Member(scale, "x"))
-			r.Assign(expr.At(st.others, slot), expr.Member(scale, "y"))
+			r.putScale(o, f, strip, slot)
 		})
 	})
+}
+
+// putScale stores the scale of a loaded strip in shared memory, and in an affine format also the number to be added.
+func (r *skinny) putScale(o *matmul.Operand, f fetchedStrips, strip, slot expr.Expr) {
+	st, scale := r.weights[o], f.scales.At(strip)
+	if f.unpack != "" {
+		scale = expr.Call(f.unpack, scale)
+	}
+	if !r.Affine {
+		r.Assign(expr.At(st.scales, slot), scale)
+		return
+	}
+	if f.unpack != "" {
+		scale = r.Variable("vec2", "scale", scale)
+	}
+	r.Assign(expr.At(st.scales, slot), expr.Member(scale, "x"))
+	r.Assign(expr.At(st.others, slot), expr.Member(scale, "y"))
 }
 
 // inStage returns the index in the current stage, given the same index in the first stage. A stage has size elements.

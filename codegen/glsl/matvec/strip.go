@@ -278,8 +278,7 @@ func (v *matVec) addScaled(at position, n int, j, block expr.Expr, dots expr.Arr
 	scale := v.scaleOf(v.blockBuffer(v.MatMuls[n].B), block, at)
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
 		sum := v.SumsAt(expr.Flat(i, v.S.ThreadN, j))[n]
-		dot, x, a := dots.At(i), row.sums.At(i),
-			row.scales.At(i)
+		dot, x, a := dots.At(i), row.sums.At(i), row.scales.At(i)
 		// Quants that became subnormal halves are 2^24 times too small.
 		if v.subnormal() && !v.smallSums() {
 			dot = expr.Binary("*", expr.Of("16777216.0"), dot)

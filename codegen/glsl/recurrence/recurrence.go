@@ -255,17 +255,7 @@ func (w *writer) compute(o *operands, t0 expr.Expr) {
 func (w *writer) step(o *operands, y expr.Array, u expr.Expr) {
 	var read expr.Array
 	if w.r.A != nil {
-		read = w.Array("float", "read", w.rows)
-		w.each("r", w.rows, func(r expr.Expr) {
-			w.Assign(read.At(r), expr.Of("0.0"))
-			w.each("n", w.quads, func(n expr.Expr) {
-				w.Update(read.At(r), "+=", w.Dot(w.stateAt(r, n), o.at(w.r.A, u, n)))
-			})
-		})
-		// Each lane has the sum over its own columns.
-		if w.lanes > 1 {
-			w.each("r", w.rows, func(r expr.Expr) { w.SumLanes(read.At(r), w.lanes/2) })
-		}
+		read = w.readState(o, u)
 	}
 	w.each("r", w.rows, func(r expr.Expr) {
 		part := expr.Flat(u, w.rows, r)
@@ -289,6 +279,22 @@ func (w *writer) step(o *operands, y expr.Array, u expr.Expr) {
 			}
 		})
 	})
+}
+
+// readState returns the product of the state and A, which corrects the state in time step u of a group.
+func (w *writer) readState(o *operands, u expr.Expr) expr.Array {
+	read := w.Array("float", "read", w.rows)
+	w.each("r", w.rows, func(r expr.Expr) {
+		w.Assign(read.At(r), expr.Of("0.0"))
+		w.each("n", w.quads, func(n expr.Expr) {
+			w.Update(read.At(r), "+=", w.Dot(w.stateAt(r, n), o.at(w.r.A, u, n)))
+		})
+	})
+	// Each lane has the sum over its own columns.
+	if w.lanes > 1 {
+		w.each("r", w.rows, func(r expr.Expr) { w.SumLanes(read.At(r), w.lanes/2) })
+	}
+	return read
 }
 
 // storeY adds up the lanes' parts of y, and stores it. In each round, a lane keeps half of its sums and gives the other

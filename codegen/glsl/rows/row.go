@@ -88,7 +88,6 @@ func (r *Writer) sharedRows(s emit.Space) {
 	n := s[0].Points[0]
 	goAround := r.SetGrid(0, s[0].Points, int64(r.Rows))
 	r.numberLocal()
-	r.Thread = r.Local
 	first := expr.Binary("*", expr.Of("gl_WorkGroupID.x"), expr.Uint(r.Rows))
 	// The device limits the number of workgroups.
 	if goAround {
@@ -96,23 +95,8 @@ func (r *Writer) sharedRows(s emit.Space) {
 	} else if r.Rows == 1 {
 		first = expr.Of("gl_WorkGroupID.x")
 	}
-	id := first
-	switch {
-	case r.Across:
-		r.Thread = r.Variable("uint", "thread", expr.Binary("/", r.Local, expr.Uint(r.Rows)))
-		r.column = r.Variable("uint", "column", expr.Binary("%", r.Local, expr.Uint(r.Rows)))
-		id = expr.Binary("+", first, r.column)
-	case r.Rows > 1: // consecutive invocations have the same row
-		if r.Lanes > 1 {
-			r.Thread = r.Variable("uint", "thread", expr.Binary("%", r.Local, expr.Uint(r.Lanes)))
-			id = expr.Binary("+", first, expr.Binary("/", r.Local, expr.Uint(r.Lanes)))
-		} else {
-			r.Thread = expr.Of("0u")
-			id = expr.Binary("+", first, r.Local)
-		}
-	}
-	// There is only one row.
-	if len(s[0].Axes) == 0 {
+	id := r.placeInRow(first)
+	if len(s[0].Axes) == 0 { // there is only one row
 		return
 	}
 	name := r.SpanName(s[0], "row_id")
@@ -123,6 +107,26 @@ func (r *Writer) sharedRows(s emit.Space) {
 		id = expr.Call("min", raw, r.Coordinate(kernel.DimIndex(n).Minus(kernel.Const(1))))
 	}
 	r.Split(s[0], 1, r.Variable("uint", name, id))
+}
+
+// placeInRow sets the invocation's number in its row (Thread), and returns the number of the row. first is the number
+// of the workgroup's first row.
+func (r *Writer) placeInRow(first expr.Expr) expr.Expr {
+	r.Thread = r.Local
+	switch {
+	case r.Across:
+		r.Thread = r.Variable("uint", "thread", expr.Binary("/", r.Local, expr.Uint(r.Rows)))
+		r.column = r.Variable("uint", "column", expr.Binary("%", r.Local, expr.Uint(r.Rows)))
+		return expr.Binary("+", first, r.column)
+	case r.Rows == 1:
+		return first
+	case r.Lanes == 1:
+		r.Thread = expr.Of("0u")
+		return expr.Binary("+", first, r.Local)
+	}
+	// Consecutive invocations have the same row.
+	r.Thread = r.Variable("uint", "thread", expr.Binary("%", r.Local, expr.Uint(r.Lanes)))
+	return expr.Binary("+", first, expr.Binary("/", r.Local, expr.Uint(r.Lanes)))
 }
 
 // numberLocal numbers the invocations of a workgroup so that the lanes of a row are neighbours in a subgroup. Vulkan

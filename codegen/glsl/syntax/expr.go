@@ -118,16 +118,8 @@ func Equal(a, b *Expr) bool {
 	if a == b {
 		return true
 	}
-	if a == nil || b == nil || a.Op != b.Op || a.Text != b.Text || a.Precise != b.Precise ||
-		len(a.Args) != len(b.Args) {
-		return false
-	}
-	for i := range a.Args {
-		if !Equal(a.Args[i], b.Args[i]) {
-			return false
-		}
-	}
-	return true
+	return a != nil && b != nil && a.Op == b.Op && a.Text == b.Text && a.Precise == b.Precise &&
+		slices.EqualFunc(a.Args, b.Args, Equal)
 }
 
 // Tagged returns x with its From set. A name or a literal computes nothing, and stays untagged.

@@ -71,20 +71,24 @@ func (l *lexer) next() token {
 		}
 		n = len(strings.TrimRight(rest[:n], " \t"))
 	default:
-		t.kind = tokenOperator
-		// This quick test rules out most operators of one character.
-		if len(rest) > 1 && strings.IndexByte("<>=!&|^+-*/%", c) >= 0 && strings.IndexByte("<>=&|^+-", rest[1]) >= 0 {
-			for _, op := range operators {
-				if strings.HasPrefix(rest, op) {
-					n = len(op)
-					break
-				}
-			}
-		}
+		t.kind, n = tokenOperator, operatorLen(rest)
 	}
 	l.at += n
 	t.text, t.to = rest[:n], l.at
 	return t
+}
+
+// operatorLen is the length of the operator at the start of s.
+func operatorLen(s string) int {
+	// This quick test rules out most operators of one character.
+	if len(s) > 1 && strings.IndexByte("<>=!&|^+-*/%", s[0]) >= 0 && strings.IndexByte("<>=&|^+-", s[1]) >= 0 {
+		for _, op := range operators {
+			if strings.HasPrefix(s, op) {
+				return len(op)
+			}
+		}
+	}
+	return 1
 }
 
 // numberLen is the length of the number at the start of s.
@@ -92,7 +96,8 @@ func numberLen(s string) int {
 	n := 0
 	hex := strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X")
 	// A sign is part of a number after an exponent's e, such as in 1e-3. In a hexadecimal number, e is a digit.
-	for n < len(s) && (isWord(s[n]) || s[n] == '.' || !hex && (s[n] == '+' || s[n] == '-') && s[n-1]|0x20 == 'e') {
+	isSign := func(c, before byte) bool { return !hex && (c == '+' || c == '-') && (before == 'e' || before == 'E') }
+	for n < len(s) && (isWord(s[n]) || s[n] == '.' || n > 0 && isSign(s[n], s[n-1])) {
 		n++
 	}
 	return n
