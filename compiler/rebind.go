@@ -16,8 +16,7 @@ func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, b := old.Interface(), g.Interface()
-	// Equal hashes mean equal interfaces, unless the cache was damaged.
+	a, b := old.Interface(), g.Interface() // the same but for the names, unless the cache was damaged
 	if len(a.Inputs) != len(b.Inputs) || len(a.States) != len(b.States) || len(a.Weights) != len(b.Weights) ||
 		len(a.Outputs) != len(b.Outputs) || len(a.Symbols) != len(b.Symbols) {
 		return nil, errors.New("the cached program has another interface")
@@ -41,9 +40,9 @@ func rebind(f *bundle.File, g *ir.Graph) (*kernel.Program, error) {
 		names.grid(&p.Steps[i].Grid)
 		p.Steps[i].Alternatives = slices.Clone(p.Steps[i].Alternatives)
 		for j := range p.Steps[i].Alternatives {
-			a := &p.Steps[i].Alternatives[j]
-			a.Symbol.Name = names.symbol(a.Symbol.Name)
-			names.grid(&a.Grid)
+			other := &p.Steps[i].Alternatives[j]
+			other.Symbol.Name = names.symbol(other.Symbol.Name)
+			names.grid(&other.Grid)
 		}
 	}
 	p.Extents = names.shape(p.Extents)

@@ -50,11 +50,8 @@ func keepsState(where *ir.Node, arg int) bool {
 
 // IsScatter reports whether n writes rows or elements by index.
 func IsScatter(n *ir.Node) bool {
-	switch n.Op() {
-	case ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd:
-		return true
-	}
-	return false
+	scatters := []ir.Op{ir.OpScatter, ir.OpScatterAdd, ir.OpIndexAdd, ir.OpScatterND, ir.OpScatterNDAdd}
+	return slices.Contains(scatters, n.Op())
 }
 
 // Unshaped returns n, or the node below it if n is a reshape. A reshape to the same shape means a copy and is not

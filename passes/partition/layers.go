@@ -73,11 +73,7 @@ type layerSplitter struct {
 
 // inEachPart reports whether n is a leaf. Each part that reads a leaf has a copy of it.
 func inEachPart(n *ir.Node) bool {
-	switch n.Op() {
-	case ir.OpInput, ir.OpWeight, ir.OpState, ir.OpConst, ir.OpDimValue:
-		return true
-	}
-	return false
+	return slices.Contains([]ir.Op{ir.OpInput, ir.OpWeight, ir.OpState, ir.OpConst, ir.OpDimValue}, n.Op())
 }
 
 // newLayerSplitter returns a layerSplitter with the costs of a cut at each position.

@@ -223,16 +223,16 @@ func (g *Graph) findLevels() {
 			first = next // a run begins here: all kernels before run only when the program is loaded
 		}
 		level := first
-		for i, b := range touched(g.kernels[id]) {
+		for bind, b := range touched(g.kernels[id]) {
 			if b.Write {
 				level = max(level, read[b.Buffer])
 			}
 			switch {
-			case written[b.Buffer] <= level:
+			case written[b.Buffer] <= level: // all writers have lower levels
 			case b.Read:
 				level = written[b.Buffer]
-			default:
-				level = max(level, g.levelAfterWriters(id, i))
+			default: // only writers of the same elements matter
+				level = max(level, g.levelAfterWriters(id, bind))
 			}
 		}
 		g.levels[id], next = level, max(next, level+1)

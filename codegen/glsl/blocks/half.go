@@ -37,7 +37,7 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 		Parts(e, b)
 	}
 	e.Need(emit.NeedFloat16)
-	// base is the number that an f16's 1024 + byte has too much.
+	// base is what the f16 with a byte in its lowest bits has more than the quant.
 	base, flip := 1024+f.Bias, ""
 	if f.Signed {
 		// Flipping the top bit of a signed byte adds 128 to it.

@@ -173,13 +173,13 @@ func (e *Emitter) spellingOf(v *kernel.Expr, typ string, args []expr.Expr) spell
 	switch typ {
 	case Pair:
 		s.operator = e.pairOperator
-		s.literal = func(s string) expr.Expr {
-			n, _ := expr.LiteralOf(expr.Of(s))
+		s.literal = func(text string) expr.Expr {
+			n, _ := expr.LiteralOf(expr.Of(text))
 			return pairLit(n.V)
 		}
 	case "float", "double":
 		if typ == "double" {
-			s.literal = func(s string) expr.Expr { return expr.Of(s + "lf") } // all digits, and not those of a float
+			s.literal = func(text string) expr.Expr { return expr.Of(text + "lf") } // or it would be a float
 		}
 		contracts := e.contracts(v)
 		s.operator = func(op string, args ...expr.Expr) expr.Expr {

@@ -478,8 +478,8 @@ func (r *skinny) storeColumns(first, count int) {
 		if s.SubgroupsM == 0 {
 			return own
 		}
-		column := expr.Plus(expr.Uint(first*s.FragM), expr.Remainder(own, s.FragM, width))
-		return expr.Plus(expr.Times(expr.Quotient(own, s.FragM, width), r.columns()), column)
+		inSubgroup := expr.Plus(expr.Uint(first*s.FragM), expr.Remainder(own, s.FragM, width))
+		return expr.Plus(expr.Times(expr.Quotient(own, s.FragM, width), r.columns()), inSubgroup)
 	}
 	if perUnit == 4 && s.SubgroupsK == 1 && len(r.K.Phases) == 0 && !r.K.CutsCols() {
 		r.finishQuads(width, column)

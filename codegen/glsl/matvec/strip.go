@@ -269,11 +269,11 @@ func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at position) expr.Expr
 // rows are int8, these sums are integers, and each row has a scale too. With smallSums, dots already includes the bias.
 func (v *matVec) addScaled(at position, n int, j, block expr.Expr, dots expr.Array, row rowArrays) {
 	f, ints := v.run.Form, v.S.IntDot
-	number := func(n int) expr.Expr {
+	number := func(x int) expr.Expr {
 		if ints {
-			return expr.Int(int64(n))
+			return expr.Int(int64(x))
 		}
-		return v.FloatLit(float64(n))
+		return v.FloatLit(float64(x))
 	}
 	scale := v.scaleOf(v.blockBuffer(v.MatMuls[n].B), block, at)
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
