@@ -33,7 +33,7 @@ func quantizeMXFP4(block []byte, src, _ []float32) {
 // scaleMXFP4 returns 2^(e-128); for e below 2 that is subnormal.
 func scaleMXFP4(e byte) float32 {
 	if e < 2 {
-		return math.Float32frombits(0x00200000 << e)
+		return math.Float32frombits(0x00200000 << e) // 2^-128 or 2^-127
 	}
 	return math.Float32frombits(uint32(e-1) << 23)
 }
@@ -61,8 +61,8 @@ func nearestMXFP4(x float32, mids *[7]uint32) byte {
 	sign, magnitude := bits>>31, bits&^(1<<31)
 	var index uint32
 	for _, mid := range mids {
-		index += (mid - magnitude) >> 31
+		index += (mid - magnitude) >> 31 // 1 if mid < magnitude
 	}
-	nonzero := (-index) >> 31
+	nonzero := (-index) >> 31 // 0 for index 0, otherwise 1
 	return byte(index | (sign&nonzero)<<3)
 }

@@ -359,8 +359,7 @@ func (r *runResources) writeInputs(ctx context.Context, e *Executable, j *job) [
 
 // alignBinding rounds a size up to a multiple of the device's alignment for buffer bindings.
 func (d *Device) alignBinding(size int64) int64 {
-	align := max(int64(d.info.Caps.StorageAlignment), 16) // a power of two
-	return (size + align - 1) &^ (align - 1)
+	return ceil.Multiple(size, max(int64(d.info.Caps.StorageAlignment), 16))
 }
 
 // allocateHost allocates r.host, unless it exists.

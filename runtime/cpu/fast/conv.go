@@ -180,7 +180,7 @@ func (f *convolution) packedSize(groups, out, terms int) int {
 func blocksOf(channels int) int { return ceil.Div(channels, channelBlock) }
 
 // paddedTerms returns the number of terms of packed weights for the given number of terms.
-func paddedTerms(terms int) int { return (terms + 7) / 8 * 8 }
+func paddedTerms(terms int) int { return ceil.Multiple(terms, 8) }
 
 // convAxis describes an axis along which the window moves.
 type convAxis struct {
