@@ -98,6 +98,9 @@ type strip struct {
 // eachStrip calls f, in parallel, for the strips of a scatter along an axis with extent n in the result and picks in
 // the updates. inner is the volume of the axes inside of that axis.
 func eachStrip(c *interp.Call, n, picks, inner int, f func(worker int, s strip)) error {
+	if n*picks*inner == 0 { // nothing changes, and the strips have no first update
+		return nil
+	}
 	const least = 64 // the fewest columns of a strip, unless there are fewer in all
 	parts := max(1, min(inner/least, c.Workers()))
 	outer := volume(c.Dims) / (n * inner)

@@ -78,6 +78,25 @@ func TestIndexed(t *testing.T) {
 	}
 }
 
+// TestScattersWithoutUpdates: no index, of rows wide enough to be shared by several workers.
+func TestScattersWithoutUpdates(t *testing.T) {
+	for _, op := range []string{"scatter %x, %i, %u {axis=0}", "scatter_add %x, %i, %u {axis=0}"} {
+		g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+			symbol T <= 4
+			%%x = input {name="x", dtype=f32, shape=[3,256]}
+			%%i = input {name="i", dtype=i32, shape=[T,256]}
+			%%u = input {name="u", dtype=f32, shape=[T,256]}
+			%%o = %s
+			output "o" %%o
+		}`, op))
+		if err != nil {
+			t.Fatal(err)
+		}
+		none := map[string]int64{"T": 0}
+		compare(t, g, values(t, rand.New(rand.NewPCG(11, 3)), g, none), none)
+	}
+}
+
 // TestScattersInPlace scatters into states. If a later node of the run fails, the states have their values of before.
 func TestScattersInPlace(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 2))
