@@ -25,8 +25,9 @@ func SlowBranches(caps Caps) bool { return swiftShader(caps) }
 // order of the operations is fixed. It uses no fused multiply-add in either case, so fixing the order costs nothing.
 func FusesNothing(caps Caps) bool { return caps.Type == DeviceCPU }
 
-// UnrollsSlowly reports whether the driver is Mesa's lavapipe. Its compiler unrolls loops of up to 32 iterations and takes
-// seconds for the long code that this makes, which is no faster. A cooperative matrix is code for each of its elements.
+// UnrollsSlowly reports whether the driver is Mesa's lavapipe. Its compiler unrolls loops of up to 32 iterations, and
+// takes seconds for the long code, which runs no faster (M-kept-loops). A cooperative matrix is code for each of its
+// elements.
 func UnrollsSlowly(caps Caps) bool { return caps.DriverID == driverLavapipe }
 
 // DividesToNearest reports whether the device's division of f32 gives the nearest number. Software devices use the

@@ -193,7 +193,8 @@ func (h heuristics) groupRows(k *kernel.Kernel) []Candidate {
 	vec, most := rowVec(k, 4), max(h.rowLanes/side, 2)
 	kept := side > 1 && readsTwice(k) && k.Fold.IsStatic()
 	// Half a line is a whole sector, and still faster than reading rows twice.
-	if sector := h.rowLanes / max(side/2, 1); kept && fold > int64(most*h.rowCache) && fold <= int64(sector*h.rowCache) {
+	sector := h.rowLanes / max(side/2, 1)
+	if kept && fold > int64(most*h.rowCache) && fold <= int64(sector*h.rowCache) {
 		most = sector
 	}
 	lanes := 2

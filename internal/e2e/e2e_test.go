@@ -171,8 +171,8 @@ func lengths(symbol string, values ...int64) []map[string]int64 {
 // once is for graphs without symbols.
 var once = []map[string]int64{nil}
 
-// TestWarmUpWithoutResults loads a program with no results if each symbol is 1. A warm-up with these symbols would store
-// results before the beginning of the output, which crashes lavapipe.
+// TestWarmUpWithoutResults loads a program with no results if each symbol is 1. A warm-up with these symbols would
+// store results before the beginning of the output, which crashes lavapipe.
 func TestWarmUpWithoutResults(t *testing.T) {
 	g, err := ir.Parse(`graph "pool" {
   symbol S <= 2

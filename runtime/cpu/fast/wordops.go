@@ -75,8 +75,8 @@ var wordOf, wrapTo = map[ir.DType]string{}, map[ir.DType]string{}
 // wordOfTruth is the name of the primitive that converts 1 and 0 to words of 64 bits.
 const wordOfTruth = "word of truth"
 
-// oddOfWords is the name of the primitive that converts a signed word to a float that is then rounded to fewer bits, see
-// [ir.IntToFloat]. oddOfUnsigned is the one for u32.
+// oddOfWords is the name of the primitive that converts a signed word to a float that is then rounded to fewer bits
+// (see [ir.IntToFloat]). oddOfUnsigned is the one for u32.
 const oddOfWords, oddOfUnsigned = "float of words, before rounding", "float of unsigned words, before rounding"
 
 // addWordPrimitives adds the primitives on words to the others.
