@@ -40,10 +40,8 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 	keepIEEE(e)
 	// The functions decide what the shader needs, so they come first.
 	all := e.AddressByRows(e.Functions())
-	if device.UnrollsSlowly(e.Caps) {
-		for _, f := range all {
-			keepLoops(f, e.Needs[emit.NeedCoopMat])
-		}
+	if device.UnrollsSlowly(e.Caps) { // not in functions of the library, which shaders share
+		keepLoops(all[len(all)-1], e.Needs[emit.NeedCoopMat])
 	}
 	buffers := e.Declarations(all)
 	sh := &Shader{Grid: e.Grid, Needs: e.SortedNeeds(), SharedBytes: schedule.SharedBytes(k, e.Sched),
