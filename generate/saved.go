@@ -342,6 +342,9 @@ func (e *engine) runTasks() {
 		if err == nil {
 			err = t.do(&e.slots[t.index])
 		}
+		e.mu.Lock()
+		e.describeSlots() // before the caller asks what the slots have now
+		e.mu.Unlock()
 		t.done <- err
 	}
 }
