@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -426,48 +427,52 @@ func svmClassifier(c *call) []*value {
 	for _, n := range per {
 		total += n
 	}
-	if len(per) != classes || classes < 2 || len(coefficients) != total*(classes-1) ||
-		len(rho) < classes*(classes-1)/2 {
-		c.fail("%d support vectors, %d coefficients and %d rho for %d classes", total, len(coefficients), len(rho),
+	pairs := classes * (classes - 1) / 2
+	if len(per) != classes || classes < 2 || slices.Min(per) < 0 || len(coefficients) != total*(classes-1) ||
+		len(rho) < pairs {
+		c.fail("%d support vectors, %d coefficients and %d rho for %d classes", per, len(coefficients), len(rho),
 			classes)
 	}
 	kernel := c.kernelOfVectors(x, c.floatsAttr("support_vectors")) // [N, S]
 	if !kernel.Dim(1).Is(total) {
 		c.fail("%s support vectors, but the sum of vectors_per_class is %d", kernel.Dim(1), total)
 	}
-	// The decision of a pair is a sum over the support vectors of its two classes.
-	pairs := classes * (classes - 1) / 2
-	weights := make([]float64, pairs*total)
-	first := make([]int, classes)
-	for i := 1; i < classes; i++ {
-		first[i] = first[i-1] + per[i-1]
-	}
-	var winners, losers []float64
-	pair := 0
-	for i := range classes {
-		for j := i + 1; j < classes; j++ {
-			for k := first[i]; k < first[i]+per[i]; k++ {
-				weights[pair*total+k] = coefficients[(j-1)*total+k]
-			}
-			for k := first[j]; k < first[j]+per[j]; k++ {
-				weights[pair*total+k] = coefficients[i*total+k]
-			}
-			for k := range classes {
-				winners = append(winners, map[bool]float64{true: 1}[k == i])
-				losers = append(losers, map[bool]float64{true: 1}[k == j])
-			}
-			pair++
-		}
-	}
+	weights, firsts, seconds := pairsOfClasses(per, coefficients, total)
 	scores := kernel.MatMulT(c.vector(ir.F32, weights, pairs, total)).Add(c.vector(ir.F32, rho[:pairs]))
-	wins := scores.Gt(scores.Lit(0)).Cast(ir.F32)
-	votes := wins.MatMul(c.vector(ir.F32, winners, pairs, classes)).
-		Add(wins.Neg().AddScalar(1).MatMul(c.vector(ir.F32, losers, pairs, classes)))
-	at := votes.Argmax(1)
+	wins := scores.Gt(scores.Lit(0)).Cast(ir.F32) // 1 where the first class of a pair wins
+	votes := wins.MatMul(c.vector(ir.F32, firsts, pairs, classes)).
+		Add(wins.Neg().AddScalar(1).MatMul(c.vector(ir.F32, seconds, pairs, classes)))
 	if classes == 2 {
 		scores = c.bothClasses(scores, false)
 	} else {
 		scores = c.transformed(scores)
 	}
-	return several(c.labels(at, "classlabels_strings", "classlabels_ints"), scores)
+	return several(c.labels(votes.Argmax(1), "classlabels_strings", "classlabels_ints"), scores)
+}
+
+// pairsOfClasses returns matrices with a row for each pair of classes i < j: the weights of the support vectors in the
+// decision between them, and the first and second class of the pair as one-hot rows. per is the number of support
+// vectors of each class, total their sum. A support vector of class i has a coefficient for each other class j, in row
+// j-1 if j > i, else j.
+func pairsOfClasses(per []int, coefficients []float64, total int) (weights, firsts, seconds []float64) {
+	classes := len(per)
+	start := make([]int, classes+1) // of the classes' support vectors; the last one is the total
+	for i, n := range per {
+		start[i+1] = start[i] + n
+	}
+	oneHot := func(class int) []float64 {
+		row := make([]float64, classes)
+		row[class] = 1
+		return row
+	}
+	for i := range classes {
+		for j := i + 1; j < classes; j++ {
+			row := make([]float64, total)
+			copy(row[start[i]:start[i+1]], coefficients[(j-1)*total+start[i]:])
+			copy(row[start[j]:start[j+1]], coefficients[i*total+start[j]:])
+			weights = append(weights, row...)
+			firsts, seconds = append(firsts, oneHot(i)...), append(seconds, oneHot(j)...)
+		}
+	}
+	return weights, firsts, seconds
 }

@@ -39,58 +39,53 @@ func ordered(nodes []*Node) ([]*Node, error) {
 			maker[name] = i
 		}
 	}
-	delete(maker, "") // outputs that a node leaves out have an empty name
+	delete(maker, "")                  // outputs that a node leaves out have an empty name
+	needs := make([][]int, len(nodes)) // by node: the nodes that make what it reads
 	inOrder := true
 	for i, n := range nodes {
 		n.reads(func(name string) {
-			if from, ok := maker[name]; ok && from >= i {
-				inOrder = false
+			if from, ok := maker[name]; ok {
+				needs[i] = append(needs[i], from)
+				inOrder = inOrder && from < i
 			}
 		})
 	}
 	if inOrder {
 		return nodes, nil
 	}
-	// A depth-first search. Each node on its stack reads a result of the next one.
-	type visited struct {
-		node  int
-		needs []int
-	}
-	var stack []visited
-	out, seen := make([]*Node, 0, len(nodes)), make([]bool, len(nodes))
+	return depthFirst(nodes, needs)
+}
+
+// depthFirst returns the nodes in the order in which a depth-first search finishes them. needs lists, for each node,
+// the nodes that must come before it. The search keeps its own stack, because chains of nodes can be long.
+func depthFirst(nodes []*Node, needs [][]int) ([]*Node, error) {
+	out, done := make([]*Node, 0, len(nodes)), make([]bool, len(nodes))
+	seen := make([]bool, len(nodes))
+	var stack []int // each node on it reads a result of the next one
 	visit := func(i int) {
-		v := visited{node: i}
-		nodes[i].reads(func(name string) {
-			if from, ok := maker[name]; ok {
-				v.needs = append(v.needs, from)
-			}
-		})
 		seen[i] = true
-		stack = append(stack, v)
+		stack = append(stack, i)
 	}
-	done := make([]bool, len(nodes))
 	for i := range nodes {
 		if !seen[i] {
 			visit(i)
 		}
 		for len(stack) > 0 {
-			top := &stack[len(stack)-1]
-			if len(top.needs) == 0 {
-				out, done[top.node] = append(out, nodes[top.node]), true
+			top := stack[len(stack)-1]
+			if len(needs[top]) == 0 {
+				out, done[top] = append(out, nodes[top]), true
 				stack = stack[:len(stack)-1]
 				continue
 			}
-			next := top.needs[0]
-			top.needs = top.needs[1:]
+			next := needs[top][0]
+			needs[top] = needs[top][1:]
 			switch {
 			case !seen[next]:
 				visit(next)
-			// The search has begun with this node and has not finished it, so the node needs itself.
-			case !done[next]:
+			case !done[next]: // it is on the stack, so it needs itself
 				var circle []*Node
-				from := slices.IndexFunc(stack, func(v visited) bool { return v.node == next })
-				for _, v := range stack[from:] {
-					circle = append(circle, nodes[v.node])
+				for _, k := range stack[slices.Index(stack, next):] {
+					circle = append(circle, nodes[k])
 				}
 				return nil, circleError(circle)
 			}

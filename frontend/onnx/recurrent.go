@@ -17,16 +17,24 @@ var recurrentOps = table{
 // recurrent weights. One matmul before the loop multiplies the inputs of all steps. If there are only a few steps, they
 // are unrolled. In shapes, T is the number of steps, N the number of sequences, and H the extent of the state.
 type recurrence struct {
+	cell
 	c       *call
 	x       tensor // [T, N, gates*H]: the inputs times their weights
 	r       tensor // [H, gates*H], recurrent weights
 	bias    tensor // [gates*H] of the recurrent part; the zero Tensor for none
 	hidden  int
-	gates   int
 	lengths tensor // [N] of i32; the zero Tensor if all sequences have length T
 	reverse bool
 	act     []func(tensor) tensor
-	// rounded rounds the state before its matmul.
+}
+
+// cell is a kind of recurrent layer.
+type cell struct {
+	gates, states int      // gates, and tensors in the state
+	activations   []string // by default
+	// next computes the next state from the inputs of a step and the previous state. The first element is the output.
+	next func(l *recurrence, x tensor, state []tensor) []tensor
+	// rounded rounds the state before its matmul. nil leaves it.
 	rounded func(tensor) tensor
 }
 
@@ -115,25 +123,15 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 	return slices.Collect(slices.Chunk(all, len(defaults)))
 }
 
-// recurrent builds a recurrent layer in all directions. gates is the number of gates, states the number of tensors in
-// the state, and defaults names the default activations. step computes the next state from the inputs of a step and the
-// previous state. The first element of the state is the output.
-func (c *call) recurrent(gates, states int, defaults []string,
-	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {
-	return c.recurrentOf(c.x(0), c.x(1), c.x(2), nil, gates, states, defaults, step)
-}
-
-// recurrentOf builds a recurrent layer in all directions for input x, with weights w of the input and r of the state.
-// If rounded is not nil, it rounds the state before its matmul. gates is the number of gates, states the number of
-// tensors in the state, and defaults names the default activations. step computes the next state from the inputs of a
-// step and the previous state.
-func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, states int, defaults []string,
-	step func(l *recurrence, x tensor, state []tensor) []tensor) []*value {
-	if c.intAttr("layout", 0) != 0 {
+// recurrent builds a recurrent layer in all directions for input x, with weights w of the input and r of the state.
+func (c *call) recurrent(x, w, r tensor, kind cell) []*value {
+	batchFirst := c.intAttr("layout", 0) != 0
+	if batchFirst {
 		x = x.SwapAxes(0, 1)
 	}
 	if x.Rank() != 3 || w.Rank() != 3 || r.Rank() != 3 || !r.Shape().IsStatic() {
-		c.fail("input %s, weights %s and %s: want [T, N, I], [D, %d*H, I] and [D, %d*H, H]", x, w, r, gates, gates)
+		c.fail("input %s, weights %s and %s: want [T, N, I], [D, %d*H, I] and [D, %d*H, H]", x, w, r, kind.gates,
+			kind.gates)
 	}
 	steps, batch, hidden := x.Dim(0), x.Dim(1), r.Dim(2).Static()
 	if n := c.intAttr("hidden_size", hidden); n != hidden {
@@ -144,50 +142,53 @@ func (c *call) recurrentOf(x, w, r tensor, rounded func(tensor) tensor, gates, s
 	if direction == "bidirectional" {
 		count = 2
 	}
-	c.agreeOnBatch(batch, states)
-	activations := c.activations(count, defaults...)
-	var all []tensor // outputs of each direction, [T, N, H]
-	last := make([][]tensor, states)
+	c.agreeOnBatch(batch, kind.states)
+	activations := c.activations(count, kind.activations...)
+	outputs := make([]tensor, count)      // [T, N, H] of each direction
+	last := make([][]tensor, kind.states) // [N, H] by tensor of the state and direction
 	for d := range count {
-		l := &recurrence{c: c, hidden: hidden, gates: gates, act: activations[d],
-			reverse: direction == "reverse" || d == 1, rounded: rounded}
+		l := &recurrence{c: c, cell: kind, hidden: hidden, act: activations[d],
+			reverse: direction == "reverse" || d == 1}
 		l.x = x.MatMulT(w.Index(0, d))
 		l.r = r.Index(0, d).T()
 		if c.has(3) {
 			b := c.x(3).Index(0, d)
-			l.x = l.x.Add(b.Slice(0, 0, gates*hidden))
-			l.bias = b.Slice(0, gates*hidden, 2*gates*hidden)
+			l.x = l.x.Add(b.Slice(0, 0, kind.gates*hidden))
+			l.bias = b.Slice(0, kind.gates*hidden, 2*kind.gates*hidden)
 		}
 		l.lengths = c.lengths(batch)
-		state := make([]tensor, states)
+		state := make([]tensor, kind.states)
 		for i := range state {
-			if c.has(5 + i) {
-				initial := c.x(5 + i)
-				if c.intAttr("layout", 0) != 0 {
-					initial = initial.SwapAxes(0, 1)
-				}
-				state[i] = initial.Index(0, d)
-			} else {
-				state[i] = c.b.Full(x.DType(), 0, batch, hidden)
-			}
+			state[i] = l.initial(5+i, d, batch)
 		}
-		out, state := l.run(steps, state, step)
-		all = append(all, out)
+		outputs[d], state = l.run(steps, state)
 		for i := range last {
 			last[i] = append(last[i], state[i])
 		}
 	}
-	results := []tensor{stacked(all, 1)}
+	results := []tensor{stacked(outputs, 1)}
 	for _, list := range last {
 		results = append(results, stacked(list, 0))
 	}
-	if c.intAttr("layout", 0) != 0 {
+	if batchFirst {
 		results[0] = results[0].Transpose(2, 0, 1, 3)
 		for i := range results[1:] {
 			results[1+i] = results[1+i].SwapAxes(0, 1)
 		}
 	}
 	return several(results...)
+}
+
+// initial returns an initial state of direction d, [N, H]: input i of the node, or zeros.
+func (l *recurrence) initial(i, d int, batch ir.Dim) tensor {
+	if !l.c.has(i) {
+		return l.c.b.Full(l.x.DType(), 0, batch, l.hidden)
+	}
+	all := l.c.x(i)
+	if l.c.intAttr("layout", 0) != 0 {
+		all = all.SwapAxes(0, 1)
+	}
+	return all.Index(0, d)
 }
 
 // lengths returns the numbers of steps of the sequences: input 4, or the number of steps that a run finds. It returns
@@ -209,10 +210,9 @@ const unrolledSteps = 4
 func stacked(list []tensor, axis int) tensor { return list[0].Stack(axis, list[1:]...) }
 
 // run computes the steps. It returns the outputs of all steps, [T, N, H], and the last state.
-func (l *recurrence) run(steps ir.Dim, state []tensor,
-	step func(l *recurrence, x tensor, state []tensor) []tensor) (tensor, []tensor) {
+func (l *recurrence) run(steps ir.Dim, state []tensor) (tensor, []tensor) {
 	if steps.IsStatic() && steps.Add > 0 && steps.Add <= unrolledSteps {
-		return l.unroll(steps.Static(), state, step)
+		return l.unroll(steps.Static(), state)
 	}
 	b := l.c.b
 	scan := b.Scan
@@ -220,30 +220,28 @@ func (l *recurrence) run(steps ir.Dim, state []tensor,
 		scan = b.ScanBack
 	}
 	last, all := scan(state, []tensor{l.x, b.Iota(ir.I32, 0, steps)}, func(state, at []tensor) (next, outs []tensor) {
-		next, out := l.step(at[0], at[1], state, step)
+		next, out := l.step(at[0], at[1], state)
 		return next, []tensor{out}
 	})
 	return all[0], last
 }
 
 // unroll computes the steps like run, with nodes for each step in place of a loop.
-func (l *recurrence) unroll(steps int, state []tensor,
-	step func(l *recurrence, x tensor, state []tensor) []tensor) (tensor, []tensor) {
+func (l *recurrence) unroll(steps int, state []tensor) (tensor, []tensor) {
 	out := make([]tensor, steps)
 	for i := range steps {
 		t := i
 		if l.reverse {
 			t = steps - 1 - i
 		}
-		state, out[t] = l.step(l.x.Index(0, t), l.c.b.Scalar(ir.I32, float64(t)), state, step)
+		state, out[t] = l.step(l.x.Index(0, t), l.c.b.Scalar(ir.I32, float64(t)), state)
 	}
 	return stacked(out, 0), state
 }
 
 // step computes step number t, for the inputs x of that step. It returns the next state and the output.
-func (l *recurrence) step(x, t tensor, state []tensor,
-	step func(l *recurrence, x tensor, state []tensor) []tensor) (next []tensor, out tensor) {
-	next = step(l, x, state)
+func (l *recurrence) step(x, t tensor, state []tensor) (next []tensor, out tensor) {
+	next = l.next(l, x, state)
 	out = next[0]
 	if !l.lengths.IsZero() { // after its end, or in reverse before it, a sequence keeps its state
 		running := l.lengths.Gt(t).Unsqueeze(1)
@@ -273,23 +271,23 @@ func (l *recurrence) recurrentPart(h tensor) tensor {
 }
 
 func rnn(c *call) []*value {
-	return c.recurrent(1, 1, []string{"Tanh"}, func(l *recurrence, x tensor, state []tensor) []tensor {
+	next := func(l *recurrence, x tensor, state []tensor) []tensor {
 		return []tensor{l.act[0](x.Add(l.recurrentPart(state[0])))}
-	})
+	}
+	return c.recurrent(c.x(0), c.x(1), c.x(2), cell{gates: 1, states: 1, activations: []string{"Tanh"}, next: next})
 }
 
 func lstm(c *call) []*value { return lstmOf(c, c.x(0), c.x(1), c.x(2), nil) }
 
-// lstmOf builds LSTM, with optional peepholes and coupled input and forget gates. See recurrentOf for the other
+// lstmOf builds LSTM, with optional peepholes and coupled input and forget gates. See recurrent and cell for the
 // arguments.
 func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 	forget := c.intAttr("input_forget", 0) != 0
-	activations := []string{"Sigmoid", "Tanh", "Tanh"}
 	var peepholes tensor
 	if c.has(7) {
 		peepholes = c.x(7)
 	}
-	return c.recurrentOf(x, w, r, rounded, 4, 2, activations, func(l *recurrence, x tensor, state []tensor) []tensor {
+	next := func(l *recurrence, x tensor, state []tensor) []tensor {
 		z := x.Add(l.recurrentPart(state[0]))
 		peep := func(gate tensor, i int, of tensor) tensor { return gate }
 		if c.has(7) {
@@ -302,24 +300,26 @@ func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 				return gate.Add(p.Slice(0, i*l.hidden, (i+1)*l.hidden).Mul(of))
 			}
 		}
-		cell := state[1]
+		memory := state[1] // the cell
 		// The gates are in ONNX's order: input, output, forget, cell.
-		in := l.act[0](peep(l.gate(z, 0), 0, cell))
-		keep := l.act[0](peep(l.gate(z, 2), 2, cell))
+		in := l.act[0](peep(l.gate(z, 0), 0, memory))
+		keep := l.act[0](peep(l.gate(z, 2), 2, memory))
 		if forget {
 			keep = in.Neg().AddScalar(1)
 		}
-		next := keep.Mul(cell).Add(in.Mul(l.act[1](l.gate(z, 3))))
-		out := l.act[0](peep(l.gate(z, 1), 1, next))
-		return []tensor{out.Mul(l.act[2](next)), next}
-	})
+		memory = keep.Mul(memory).Add(in.Mul(l.act[1](l.gate(z, 3))))
+		out := l.act[0](peep(l.gate(z, 1), 1, memory))
+		return []tensor{out.Mul(l.act[2](memory)), memory}
+	}
+	return c.recurrent(x, w, r, cell{gates: 4, states: 2, activations: []string{"Sigmoid", "Tanh", "Tanh"}, next: next,
+		rounded: rounded})
 }
 
 // gru builds GRU. The reset gate multiplies the state before its matmul or, with linear_before_reset, the result of the
 // matmul.
 func gru(c *call) []*value {
 	resetFirst := c.intAttr("linear_before_reset", 0) == 0
-	return c.recurrent(3, 1, []string{"Sigmoid", "Tanh"}, func(l *recurrence, x tensor, state []tensor) []tensor {
+	next := func(l *recurrence, x tensor, state []tensor) []tensor {
 		// The gates are in ONNX's order: update, reset, hidden.
 		h := state[0]
 		product := l.recurrentPart(h)
@@ -334,7 +334,9 @@ func gru(c *call) []*value {
 		}
 		candidate := l.act[1](l.gate(x, 2).Add(recurrent))
 		return []tensor{update.Neg().AddScalar(1).Mul(candidate).Add(update.Mul(h))}
-	})
+	}
+	return c.recurrent(c.x(0), c.x(1), c.x(2), cell{gates: 3, states: 1, activations: []string{"Sigmoid", "Tanh"},
+		next: next})
 }
 
 // agreeOnBatch records that initial states have the same batch extent as the input, so that different symbols for it

@@ -29,7 +29,7 @@ func (c *call) sequences(x tensor) tensor {
 		c.fail("of %s with a pool of %d integers, up to %d left out: want [C] or [N, C] of integers, C a number",
 			x, len(pool), skip)
 	}
-	length, width := x.Dim(1).Static(), 0
+	width := 0
 	at := make([]int32, len(columns))
 	for i, k := range columns {
 		if k < 0 || k >= maxFolded {
@@ -48,24 +48,12 @@ func (c *call) sequences(x tensor) tensor {
 			c.fail("ngram_counts are %v for a pool of %d and %d columns", starts, len(pool), len(at))
 		}
 		count := (end - start) / n
-		for apart := 1; apart <= skip+1 && n >= low && n <= high && count > 0; apart++ {
-			places := length - (n-1)*apart
-			if places < 1 || n == 1 && apart > 1 {
-				break
+		if n >= low && n <= high && count > 0 {
+			counts := c.b.Full(ir.F32, 0, x.Dim(0), count)
+			for apart := 1; apart == 1 || n > 1 && apart <= skip+1; apart++ {
+				counts = c.addOccurrences(counts, x, pool[start:start+count*n], n, apart)
 			}
-			var is tensor // [N, places, count]
-			for k := range n {
-				want := make([]int64, count)
-				for i := range want {
-					want[i] = int64(pool[start+i*n+k])
-				}
-				same := x.Slice(1, k*apart, k*apart+places).Cast(ir.I64).Unsqueeze(2).Eq(c.b.Const(want))
-				if k > 0 {
-					same = same.And(is)
-				}
-				is = same
-			}
-			y = y.IndexAdd(1, c.b.Const(at[first:first+count]), is.Cast(ir.F32).Sum(1))
+			y = y.IndexAdd(1, c.b.Const(at[first:first+count]), counts)
 		}
 		first += count
 	}
@@ -83,4 +71,26 @@ func (c *call) sequences(x tensor) tensor {
 		return y.Mul(weights)
 	}
 	return y
+}
+
+// addOccurrences adds to counts [N, S] how often each of S sequences occurs in the rows of x [N, C], with elements that
+// are apart positions from each other. sequences has n elements of each sequence, one sequence after another.
+func (c *call) addOccurrences(counts, x tensor, sequences []int, n, apart int) tensor {
+	places := x.Dim(1).Static() - (n-1)*apart // where an occurrence can begin
+	if places < 1 {
+		return counts
+	}
+	var is tensor // [N, places, S]: whether the sequence is at this place
+	for k := range n {
+		var want []int64 // element k of each sequence
+		for i := k; i < len(sequences); i += n {
+			want = append(want, int64(sequences[i]))
+		}
+		same := x.Slice(1, k*apart, k*apart+places).Cast(ir.I64).Unsqueeze(2).Eq(c.b.Const(want))
+		if k > 0 {
+			same = same.And(is)
+		}
+		is = same
+	}
+	return counts.Add(is.Cast(ir.F32).Sum(1))
 }

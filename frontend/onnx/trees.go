@@ -211,11 +211,13 @@ func (c *call) tensorNumbers(name string, a *Attribute) []float64 {
 	return list
 }
 
+// treeNode identifies a node by the ID of its tree, and by its ID within the tree.
+type treeNode struct{ tree, node int }
+
 // treesByID reads the nodes of TreeEnsembleRegressor or TreeEnsembleClassifier, and the weights of leaves from
 // attributes with the prefix target or class.
 func (c *call) treesByID(prefix string, targets int) *forest {
 	f := &forest{c: c}
-	type key struct{ tree, node int }
 	trees, ids := c.intsAttr("nodes_treeids"), c.intsAttr("nodes_nodeids")
 	features, splits := c.intsAttr("nodes_featureids"), c.numbersAttr("nodes_values")
 	yes, no := c.intsAttr("nodes_truenodeids"), c.intsAttr("nodes_falsenodeids")
@@ -230,66 +232,64 @@ func (c *call) treesByID(prefix string, targets int) *forest {
 	if len(missing) != 0 && len(missing) != n {
 		c.fail("nodes_missing_value_tracks_true has %d elements for %d nodes", len(missing), n)
 	}
-	leaves := 0
-	for _, mode := range modes {
-		if mode == "LEAF" {
-			leaves++
-		}
-	}
-	f.grow(n-leaves, leaves, targets)
-	at := map[key]int32{} // leaves come last
-	inner, leaf := int32(0), int32(n-leaves)
-	for i := range n {
-		k := key{trees[i], ids[i]}
-		if _, ok := at[k]; ok {
-			c.fail("node %d of tree %d occurs twice", k.node, k.tree)
-		}
-		if modes[i] == "LEAF" {
-			at[k], leaf = leaf, leaf+1
+	var inner, leaves []treeNode
+	for i, mode := range modes {
+		if node := (treeNode{trees[i], ids[i]}); mode == "LEAF" {
+			leaves = append(leaves, node)
 		} else {
-			at[k], inner = inner, inner+1
+			inner = append(inner, node)
 		}
 	}
-	child := map[key]bool{}
-	for i := range n {
-		if modes[i] == "LEAF" {
+	f.grow(len(inner), len(leaves), targets)
+	number := map[treeNode]int32{} // in the forest
+	for i, node := range append(inner, leaves...) {
+		if _, ok := number[node]; ok {
+			c.fail("node %d of tree %d occurs twice", node.node, node.tree)
+		}
+		number[node] = int32(i)
+	}
+	isChild := map[int32]bool{}
+	for i, mode := range modes {
+		if mode == "LEAF" {
 			continue
 		}
-		k := at[key{trees[i], ids[i]}]
-		y, n := key{trees[i], yes[i]}, key{trees[i], no[i]}
-		a, okA := at[y]
-		b, okB := at[n]
+		a, okA := number[treeNode{trees[i], yes[i]}]
+		b, okB := number[treeNode{trees[i], no[i]}]
 		if !okA || !okB {
 			c.fail("node %d of tree %d leads to nodes %d and %d, and one of them is "+
 				"missing", ids[i], trees[i], yes[i], no[i])
 		}
-		child[y], child[n] = true, true
+		isChild[a], isChild[b] = true, true
+		k := number[treeNode{trees[i], ids[i]}]
 		f.feature[k], f.split[k] = int32(features[i]), splits[i]
-		f.branch(int(k), modes[i], a, b, len(missing) > 0 && missing[i] != 0)
+		f.branch(int(k), mode, a, b, len(missing) > 0 && missing[i] != 0)
 	}
 	for i := range n {
-		if k := (key{trees[i], ids[i]}); !child[k] {
-			f.roots = append(f.roots, at[k])
+		if k := number[treeNode{trees[i], ids[i]}]; !isChild[k] {
+			f.roots = append(f.roots, k)
 		}
 	}
-	ofTree, ofNode := c.intsAttr(prefix+"_treeids"), c.intsAttr(prefix+"_nodeids")
-	of, weights := c.intsAttr(prefix+"_ids"), c.numbersAttr(prefix+"_weights")
-	if len(ofTree) != len(of) || len(ofNode) != len(of) || len(weights) != len(of) {
-		c.fail("its attributes %s_… have %d, %d, %d and %d elements", prefix, len(ofTree), len(ofNode), len(of),
-			len(weights))
-	}
-	for i, target := range of {
-		k, ok := at[key{ofTree[i], ofNode[i]}]
-		j := int(k) - (n - leaves)
-		if !ok || j < 0 || target < 0 || target >= targets {
-			c.fail("a weight is for target %d of node %d of tree %d: there is no such leaf or "+
-				"target", target, ofNode[i],
-				ofTree[i])
-		}
-		f.weights[j*targets+target] += weights[i]
-		f.has[j*targets+target] = true
-	}
+	f.addWeights(prefix, number)
 	return f
+}
+
+// addWeights adds the weights of leaves from attributes with the prefix target or class.
+func (f *forest) addWeights(prefix string, number map[treeNode]int32) {
+	trees, nodes := f.c.intsAttr(prefix+"_treeids"), f.c.intsAttr(prefix+"_nodeids")
+	targets, weights := f.c.intsAttr(prefix+"_ids"), f.c.numbersAttr(prefix+"_weights")
+	if n := len(targets); len(trees) != n || len(nodes) != n || len(weights) != n {
+		f.c.fail("its attributes %s_… have %d, %d, %d and %d elements", prefix, len(trees), len(nodes), n, len(weights))
+	}
+	for i, target := range targets {
+		k, ok := number[treeNode{trees[i], nodes[i]}]
+		leaf := int(k) - (len(f.feature) - f.leaves)
+		if !ok || leaf < 0 || target < 0 || target >= f.targets {
+			f.c.fail("a weight is for target %d of node %d of tree %d: there is no such leaf or target", target,
+				nodes[i], trees[i])
+		}
+		f.weights[leaf*f.targets+target] += weights[i]
+		f.has[leaf*f.targets+target] = true
+	}
 }
 
 // treeRegressor builds TreeEnsembleRegressor.
