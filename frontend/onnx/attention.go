@@ -61,11 +61,11 @@ func (c *call) repeatHeads(k tensor, heads ir.Dim) tensor {
 // splitHeads reshapes [batch, length, heads*size] to [batch, heads, length, size]. attr names the attribute with the
 // number of heads.
 func (c *call) splitHeads(x tensor, attr string) tensor {
-	n, s := c.intAttr(attr, 0), x.Shape()
-	if x.Rank() != 3 || n < 1 || !s[2].IsStatic() || s[2].Static()%n != 0 {
-		c.fail("input %s with %s %d: want [batch, length, %s*size]", x, attr, n, attr)
+	n := c.intAttr(attr, 0)
+	if n < 1 {
+		c.fail("attribute %s is %d: want the number of heads", attr, n)
 	}
-	return x.Reshape(s[0], s[1], n, s[2].Static()/n).SwapAxes(1, 2)
+	return c.headsOf(x, n)
 }
 
 // mergeHeads reshapes [batch, heads, length, size] to [batch, length, heads*size], the inverse of splitHeads.
@@ -363,17 +363,18 @@ func linearAttention(c *call) []*value {
 		correction = []frontend.Correction{{A: k.Mul(decay.Exp()).Neg(), B: k.Mul(beta)}}
 		v = v.Mul(beta)
 	}
-	each := max(queries/g, 1) // heads of queries for each head of the state, which it then has as often
-	again := func(x tensor, axis int) tensor {
-		if each == 1 {
+	sharing := max(queries/g, 1)                  // the number of query heads that share a head of the state
+	repeated := func(x tensor, axis int) tensor { // with a head for each query head
+		if sharing == 1 {
 			return x
 		}
 		s := x.Shape()
-		return x.Unsqueeze(axis+1).Broadcast(s[:axis+1], each, s[axis+1:]).Reshape(s[:axis], g*each, s[axis+1:])
+		return x.Unsqueeze(axis+1).Broadcast(s[:axis+1], sharing, s[axis+1:]).
+			Reshape(s[:axis], g*sharing, s[axis+1:])
 	}
-	y, last := q.DeltaRule(k, again(v, 2), again(decay, 2), again(state.SwapAxes(2, 3), 1), correction...)
-	if each > 1 {
-		last = last.Reshape(batch, g, each, e, d).Index(2, 0)
+	y, last := q.DeltaRule(k, repeated(v, 2), repeated(decay, 2), repeated(state.SwapAxes(2, 3), 1), correction...)
+	if sharing > 1 { // the states of these heads are equal
+		last = last.Reshape(batch, g, sharing, e, d).Index(2, 0)
 	}
 	return several(castTo(y.MulScalar(scale).Reshape(batch, steps, -1), t), castTo(last.SwapAxes(2, 3), stateType))
 }

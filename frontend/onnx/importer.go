@@ -506,29 +506,24 @@ func evaluated(f func(b *frontend.Builder) []tensor) []*ir.Data {
 // folded computes a node with constant inputs, in a separate graph that is run at once. It returns nil if the node
 // depends on an input or is too large.
 func (c *call) folded(build func(c *call) []*value) []*value {
-	elems := 0
-	for _, v := range c.in {
-		if v == nil {
-			continue
-		}
-		d := constant(v)
-		if d == nil {
-			return nil
-		}
-		elems += d.Elems()
-	}
-	if elems > maxFolded {
-		return nil
-	}
 	// The node is built again with constants, by an importer of its own, so that it leaves no nodes in the graph.
 	scratch := newImporter(c.file, Options{})
 	scratch.scratch, scratch.depth = true, c.depth
 	again := &call{importer: scratch, node: c.node, scope: c.scope, version: c.version, consumed: c.consumed}
+	elems := 0
 	for _, v := range c.in {
 		if v != nil {
-			v = &value{name: v.name, data: constant(v), unsigned: v.unsigned}
+			d := constant(v)
+			if d == nil {
+				return nil
+			}
+			elems += d.Elems()
+			v = &value{name: v.name, data: d, unsigned: v.unsigned}
 		}
 		again.in = append(again.in, v)
+	}
+	if elems > maxFolded {
+		return nil
 	}
 	var results []*value
 	large := false

@@ -273,6 +273,25 @@ func (a *attentionNode) operands(heads, bias int) {
 	}
 }
 
+// groupedOperands sets a.q, a.k and a.v to [batch, heads, length, size], from three inputs or from one with all three.
+// a.q is input 0 at first. There are `groups` heads of keys and values.
+func (a *attentionNode) groupedOperands(heads, groups int) {
+	c := a.c
+	parts := []tensor{a.q, {}, {}}
+	if c.has(1) {
+		parts[1], parts[2] = c.x(1), c.x(2)
+	} else {
+		d := a.q.Dim(-1)
+		if a.q.Rank() != 3 || !d.IsStatic() || heads < 1 || groups < 1 || d.Static()%(heads+2*groups) != 0 {
+			c.fail("input %s with %d and %d heads: want [batch, length, heads*size] of queries, keys and values", a.q,
+				heads, groups)
+		}
+		size := d.Static() / (heads + 2*groups)
+		parts = a.q.Split(2, heads*size, groups*size, groups*size)
+	}
+	a.q, a.k, a.v = c.headsOf(parts[0], heads), c.headsOf(parts[1], groups), c.headsOf(parts[2], groups)
+}
+
 // groupQueryAttention builds GroupQueryAttention. Sequences of a batch may have different lengths. Their new keys and
 // values come directly after their own past in the cache, and input 5 has the last position of each.
 func groupQueryAttention(c *call) []*value {
@@ -282,19 +301,7 @@ func groupQueryAttention(c *call) []*value {
 	c.choice("v_quant_type", "NONE")
 	c.only("kv_cache_bit_width", 0, "the cache has floats")
 	c.only("sliding_window_cache", 0, "the cache has all positions")
-	if c.has(1) {
-		a.k, a.v = c.headsOf(c.x(1), groups), c.headsOf(c.x(2), groups)
-		a.q = c.headsOf(a.q, heads)
-	} else {
-		d := a.q.Dim(-1)
-		if a.q.Rank() != 3 || !d.IsStatic() || heads < 1 || groups < 1 || d.Static()%(heads+2*groups) != 0 {
-			c.fail("input %s with %d and %d heads: want [batch, length, heads*size] of queries, keys and values", a.q,
-				heads, groups)
-		}
-		size := d.Static() / (heads + 2*groups)
-		p := a.q.Split(2, heads*size, groups*size, groups*size)
-		a.q, a.k, a.v = c.headsOf(p[0], heads), c.headsOf(p[1], groups), c.headsOf(p[2], groups)
-	}
+	a.groupedOperands(heads, groups)
 	a.setScale()
 	a.softcap = c.floatAttr("softcap", 0)
 	if c.has(14) != c.has(15) {

@@ -55,9 +55,12 @@ func resize(c *call) []*value {
 		a:       c.floatAttr("cubic_coeff_a", -0.75), exclude: c.flag("exclude_outside", false),
 		antialias: c.flag("antialias", false), outside: c.floatAttr("extrapolation_value", 0)}
 	policy := c.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
-	axes := c.intsAttr("axes")
-	if !c.hasAttr("axes") {
-		axes = axesFrom(0, x.Rank())
+	axes := axesFrom(0, x.Rank())
+	if c.hasAttr("axes") {
+		axes = c.intsAttr("axes") // in the order of sizes and factors
+		for i, a := range axes {
+			axes[i] = c.axis(a, x.Rank())
+		}
 	}
 	spread := func(list []float64, otherwise float64) []float64 {
 		if len(list) != len(axes) {
@@ -65,7 +68,7 @@ func resize(c *call) []*value {
 		}
 		all := slices.Repeat([]float64{otherwise}, x.Rank())
 		for i, a := range axes {
-			all[c.axis(a, x.Rank())] = list[i]
+			all[a] = list[i]
 		}
 		return all
 	}
@@ -76,36 +79,41 @@ func resize(c *call) []*value {
 		}
 		r.roi = append(spread(roi[:len(axes)], 0), spread(roi[len(axes):], 1)...)
 	}
-	if c.has(3) { // sizes, not scales
-		if c.has(2) && c.shapeOf(c.in[2]).MaxElems() > 0 {
-			c.fail("it has both scales and sizes: want one of them")
-		}
-		to := c.extents(3)
-		if len(to) != len(axes) {
-			c.fail("%d sizes for %d axes", len(to), len(axes))
-		}
-		r.size, r.sized = slices.Clone(x.Shape()), true
-		for i, a := range axes {
-			r.size[c.axis(a, x.Rank())] = to[i]
-		}
-		r.size, r.part = c.largestShape(r.size)
-		for i, d := range r.size {
-			r.scale = append(r.scale, 1)
-			if from := x.Shape()[i]; d != from && d.IsStatic() && from.IsStatic() {
-				r.scale[i] = float64(float32(d.Add) / float32(from.Add))
-			}
-		}
+	sized := c.has(3)
+	switch {
+	case sized && c.has(2) && c.shapeOf(c.in[2]).MaxElems() > 0:
+		c.fail("it has both scales and sizes: want one of them")
+	case sized:
+		r.setSizes(c, axes)
 		if policy != "stretch" {
-			r.keepAspect(c, policy, c.resolved(axes, x.Rank()))
+			r.keepAspect(c, policy, axes)
 		}
-		return c.resize(&r)
-	}
-	if policy != "stretch" {
+	case policy != "stretch":
 		c.fail("keep_aspect_ratio_policy is %q, but it is for sizes, and the node has scales", policy)
+	default:
+		r.scale = spread(c.numbers(2), 1)
+		c.sizes(&r)
 	}
-	r.scale = spread(c.numbers(2), 1)
-	c.sizes(&r)
 	return c.resize(&r)
+}
+
+// setSizes sets the extents of the result by input 3, which has the extents of axes. It computes the factors from them.
+func (r *resizing) setSizes(c *call, axes []int) {
+	to := c.extents(3)
+	if len(to) != len(axes) {
+		c.fail("%d sizes for %d axes", len(to), len(axes))
+	}
+	r.size, r.sized = slices.Clone(r.x.Shape()), true
+	for i, a := range axes {
+		r.size[a] = to[i]
+	}
+	r.size, r.part = c.largestShape(r.size)
+	for i, d := range r.size {
+		r.scale = append(r.scale, 1)
+		if from := r.x.Shape()[i]; d != from && d.IsStatic() && from.IsStatic() {
+			r.scale[i] = float64(float32(d.Add) / float32(from.Add))
+		}
+	}
 }
 
 // keepAspect keeps the proportions of axes. It sets their factors to the smallest of them or, with policy not_smaller,
@@ -224,24 +232,8 @@ func resizeLabels(c *call) labels {
 // byOp builds the Resize as an equivalent op of vkc, which also supports symbols. It returns the zero Tensor if there
 // is none.
 func (r *resizing) byOp(c *call) tensor {
-	s := r.x.Shape()
-	// first is the outermost resized axis. exact says that the extents have the ratio of the factor, and fractions that
-	// the factors are ratios of small integers.
-	first, exact, fractions := len(s), true, true
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] != r.size[i] || r.scale[i] != 1 {
-			first = i
-		}
-		num, den, ok := frontend.Fraction(r.scale[i])
-		switch {
-		case s[i].IsStatic() && r.size[i].IsStatic():
-			exact = exact && (r.sized || float64(s[i].Add)*r.scale[i] == float64(r.size[i].Add))
-		case r.scale[i] != 1: // otherwise the extent is given, not the factor
-			exact = exact && ok && s[i].Times(num) == r.size[i].Times(den)
-		}
-		fractions = fractions && ok && (r.mode != "nearest" || float64(num)/float64(den) == r.scale[i])
-	}
-	n := len(s) - first
+	first, exact, fractions := r.factors()
+	n := r.x.Rank() - first
 	if n == 0 || n > 3 || r.antialias || r.exclude || r.roi != nil || !exact && !fractions {
 		return tensor{}
 	}
@@ -251,6 +243,7 @@ func (r *resizing) byOp(c *call) tensor {
 	}
 	// The op of vkc takes fixed elements: check that this Resize takes the same.
 	if r.mode == "nearest" {
+		s := r.x.Shape()
 		switch {
 		case exact && r.isNearest(c, first, func(i int, place int64) int64 { return place * s[i].Add / r.size[i].Add }):
 			return r.x.ResizeNearest(size...)
@@ -280,6 +273,27 @@ func (r *resizing) byOp(c *call) tensor {
 		return r.x.ResizeCubic(corners, size...)
 	}
 	return tensor{}
+}
+
+// factors returns the outermost resized axis, or the rank if there is none. exact says that the extents of every axis
+// have the ratio of its factor, and fractions that the factors are ratios of small integers.
+func (r *resizing) factors() (first int, exact, fractions bool) {
+	s := r.x.Shape()
+	first, exact, fractions = len(s), true, true
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] != r.size[i] || r.scale[i] != 1 {
+			first = i
+		}
+		num, den, ok := frontend.Fraction(r.scale[i])
+		switch {
+		case s[i].IsStatic() && r.size[i].IsStatic():
+			exact = exact && (r.sized || float64(s[i].Add)*r.scale[i] == float64(r.size[i].Add))
+		case r.scale[i] != 1: // otherwise the extent is given, not the factor
+			exact = exact && ok && s[i].Times(num) == r.size[i].Times(den)
+		}
+		fractions = fractions && ok && (r.mode != "nearest" || float64(num)/float64(den) == r.scale[i])
+	}
+	return first, exact, fractions
 }
 
 // isNearest reports whether nearest-neighbour resizing takes element op(axis, place) for every place on the axes from

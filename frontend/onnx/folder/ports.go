@@ -53,12 +53,20 @@ type reader struct {
 
 // Merged reports whether the model is a merged decoder: its first run computes another branch than the others.
 func (f *Folder) Merged() (bool, error) {
+	return f.hasInput(func(name string) bool { return name == branchInput })
+}
+
+// IsDecoder reports whether the model has inputs for the cache of earlier tokens.
+func (f *Folder) IsDecoder() (bool, error) { return f.hasInput((&reader{Folder: f}).isPast) }
+
+// hasInput reports whether the model has an input with a name for which `is` returns true.
+func (f *Folder) hasInput(is func(name string) bool) (bool, error) {
 	m, err := onnx.Read(f.Model)
 	if err != nil {
 		return false, err
 	}
-	merged := slices.ContainsFunc(m.Model.Graph.Inputs, func(in onnx.Value) bool { return in.Name == branchInput })
-	return merged, m.Close()
+	has := slices.ContainsFunc(m.Model.Graph.Inputs, func(in onnx.Value) bool { return is(in.Name) })
+	return has, m.Close()
 }
 
 // Build builds the graph of a model for one text, and returns it with the names of its ports. A run has up to `tokens`
@@ -79,20 +87,33 @@ func (f *Folder) Build(tokens, past int, later bool) (*onnx.File, Ports, error) 
 	return model, r.ports, err
 }
 
-// IsDecoder reports whether the model has inputs for the cache of earlier tokens.
-func (f *Folder) IsDecoder() (bool, error) {
-	m, err := onnx.Read(f.Model)
-	if err != nil {
-		return false, err
-	}
-	r := &reader{Folder: f, model: m.Model}
-	past := slices.ContainsFunc(m.Model.Graph.Inputs, func(in onnx.Value) bool { return r.isPast(in.Name) })
-	return past, m.Close()
-}
-
 // find sets the names of the model's inputs and outputs by their purpose, and fixes the extents of inputs. later is the
 // branch of a merged decoder: whether there are earlier tokens.
 func (r *reader) find(later bool) error {
+	if err := r.findInputs(later); err != nil {
+		return err
+	}
+	switch outputs := r.model.Graph.Outputs; {
+	case len(r.unknown) > 0:
+		return fmt.Errorf("the model has inputs %q, which are not made from text: give them one by one with vkc "+
+			"run", r.unknown)
+	case r.ports.Tokens == "":
+		return errors.New("the model has no input input_ids, so it takes no text")
+	case len(outputs) == 0:
+		return errors.New("the model has no outputs")
+	default:
+		r.ports.Output = outputs[0].Name
+	}
+	for _, want := range []string{r.names.Outputs["logits"], "logits"} {
+		if r.hasOutput(want) {
+			r.ports.Output = want
+		}
+	}
+	return nil
+}
+
+// findInputs is find for the inputs. r.unknown gets the inputs of no known purpose.
+func (r *reader) findInputs(later bool) error {
 	names := map[string]*string{"input_ids": &r.ports.Tokens, "attention_mask": &r.ports.Mask,
 		"position_ids": &r.ports.Positions, "token_type_ids": &r.ports.Types}
 	for _, kind := range []string{"input_ids", "attention_mask", "position_ids", "token_type_ids"} {
@@ -136,22 +157,6 @@ func (r *reader) find(later bool) error {
 	}
 	for _, in := range masks { // after the extents that they add up
 		r.fix(in, sum)
-	}
-	switch outputs := r.model.Graph.Outputs; {
-	case len(r.unknown) > 0:
-		return fmt.Errorf("the model has inputs %q, which are not made from text: give them one by one with vkc "+
-			"run", r.unknown)
-	case r.ports.Tokens == "":
-		return errors.New("the model has no input input_ids, so it takes no text")
-	case len(outputs) == 0:
-		return errors.New("the model has no outputs")
-	default:
-		r.ports.Output = outputs[0].Name
-	}
-	for _, want := range []string{r.names.Outputs["logits"], "logits"} {
-		if r.hasOutput(want) {
-			r.ports.Output = want
-		}
 	}
 	return nil
 }
