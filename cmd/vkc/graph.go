@@ -222,25 +222,28 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 			return nil, nil, usagef("--kv: %w", err)
 		}
 	}
-	var g *ir.Graph
-	switch {
-	case f.texts != 0:
-		g, err = llm.Batch(cfg, f.texts, tokens, options...)
-	case f.past:
-		g, err = llm.Past(cfg, tokens)
-	case f.step:
-		g, err = llm.Step(cfg, tokens, options...)
-	case cfg.Pooling == llm.PoolRank:
-		g, err = llm.Ranking(cfg, tokens)
-	case cfg.Pooling != "":
-		g, err = llm.Embedding(cfg, tokens)
-	default:
-		g, err = llm.Prefill(cfg, tokens)
-	}
+	g, err := f.languageModel(cfg, tokens, options)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return g, file, nil
+}
+
+// languageModel builds the graph that the flags select for texts of up to `tokens` tokens.
+func (f *modelFlags) languageModel(cfg llm.Config, tokens int, options []llm.Option) (*ir.Graph, error) {
+	switch {
+	case f.texts != 0:
+		return llm.Batch(cfg, f.texts, tokens, options...)
+	case f.past:
+		return llm.Past(cfg, tokens)
+	case f.step:
+		return llm.Step(cfg, tokens, options...)
+	case cfg.Pooling == llm.PoolRank:
+		return llm.Ranking(cfg, tokens)
+	case cfg.Pooling != "":
+		return llm.Embedding(cfg, tokens)
+	}
+	return llm.Prefill(cfg, tokens)
 }
 
 // modelFile returns the ONNX file of a folder that has one, and other paths as they are.

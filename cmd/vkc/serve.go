@@ -40,20 +40,21 @@ func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve -m MODEL.gguf...",
 		Short: "Answer requests to a language model over HTTP, by OpenAI's protocol",
-		Long: `Answer requests for a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions,
-/v1/responses and /v1/completions, whole or as a stream, or POST /v1/embeddings of a model made for them, or POST
-/v1/audio/transcriptions and /v1/audio/translations of a Whisper model, GET /v1/models.
-There are also /tokenize, /detokenize, /health, /ready, /metrics for Prometheus, and at / a page to chat with.
---parallel answers are computed at once on each device; --queue requests wait. With --device 0,1 the model is on both
-devices, and an answer is computed by the one with the fewest; --split layers is for a model that has no room on one,
---split tensor for answers sooner than from one.
-Each answer is the same as alone, with --deterministic bit for bit, which costs the time of --parallel answers even
-where there is one.
+		Long: `Answer requests to a language model over HTTP, by OpenAI's protocol: POST /v1/chat/completions,
+/v1/responses and /v1/completions, as a whole or as a stream, and GET /v1/models. An embedding model answers POST
+/v1/embeddings, and a Whisper model POST /v1/audio/transcriptions and /v1/audio/translations. There are also /tokenize,
+/detokenize, /health, /ready, /metrics for Prometheus, and a chat page at /.
 
-It listens on this machine only. To be asked from elsewhere, give --listen an address and --key-file a file with a key,
-which requests then bear (Authorization: Bearer KEY). A first Ctrl-C or SIGTERM ends it once all requests are answered;
-until then /ready and new requests get 503. What is not answered after --drain is cut: clients are told, and the exit
-code is 1.`,
+Each device computes up to --parallel answers at once; up to --queue other requests wait. With --device 0,1 each device
+has a copy of the model, and the device with the fewest answers takes the next request. --split layers is for a model
+that does not fit on one device, and --split tensor answers faster than one device. An answer does not depend on the
+other requests, except for rounding. With --deterministic not even its bits do, but each step then takes the time of
+--parallel answers.
+
+vkc serve listens on this machine only. To accept requests from other machines, give --listen an address and --key-file
+a file with a key. Requests then need the header Authorization: Bearer KEY. After a first Ctrl-C or SIGTERM, vkc serve
+answers the requests that it has, and ends; /ready and new requests get 503. After --drain it cuts the unfinished
+answers, tells their clients, and ends with exit code 1.`,
 		Example: `  vkc serve -m MODEL.gguf
   vkc serve -m MODEL.gguf --listen 0.0.0.0:8080 --key-file KEY --ctx 8192 --kv q8_0`,
 		Args: exactArgs(),
@@ -248,9 +249,6 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 		return nil, nil, err
 	}
 	if transcribe.Is(f.model.path) {
-		if err := f.refuseTune(); err != nil {
-			return nil, nil, err
-		}
 		return f.loadSpeech(ctx, a)
 	}
 	f.model.options.AdapterScales = len(f.model.options.Adapters) > 0
@@ -267,14 +265,7 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 			"one device, or give --split %s", f.model.options.Device, generate.SplitLayers)
 	}
 	if embeds {
-		if err := f.refuseTune(); err != nil {
-			return nil, nil, err
-		}
-		e, err := generate.OpenEmbedder(ctx, f.model.path, f.model.options)
-		if err != nil {
-			return nil, nil, err
-		}
-		return e, serve.NewEmbeddings(e, f.serve), nil
+		return f.loadEmbedder(ctx)
 	}
 	decoder, err := generate.IsDecoder(f.model.path)
 	if err != nil {
@@ -283,6 +274,11 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 	if decoder {
 		return f.loadDecoder(ctx, a)
 	}
+	return f.loadModel(ctx, a, copies)
+}
+
+// loadModel loads a GGUF model, a Hugging Face folder or a bundle. copies says that each device gets a copy.
+func (f *serveFlags) loadModel(ctx context.Context, a *app, copies bool) (loadedModel, *serve.Server, error) {
 	bundle, err := generate.IsBundle(f.model.path)
 	if err != nil {
 		return nil, nil, err
@@ -318,6 +314,18 @@ func (f *serveFlags) refuseTune() error {
 		f.model.tune, f.model.path)
 }
 
+// loadEmbedder loads an embedding model.
+func (f *serveFlags) loadEmbedder(ctx context.Context) (loadedModel, *serve.Server, error) {
+	if err := f.refuseTune(); err != nil {
+		return nil, nil, err
+	}
+	e, err := generate.OpenEmbedder(ctx, f.model.path, f.model.options)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, serve.NewEmbeddings(e, f.serve), nil
+}
+
 // loadDecoder loads a language model that is an ONNX graph.
 func (f *serveFlags) loadDecoder(ctx context.Context, a *app) (loadedModel, *serve.Server, error) {
 	if f.model.options.Parallel == 0 {
@@ -333,6 +341,9 @@ func (f *serveFlags) loadDecoder(ctx context.Context, a *app) (loadedModel, *ser
 
 // loadSpeech loads a model of speech.
 func (f *serveFlags) loadSpeech(ctx context.Context, a *app) (loadedModel, *serve.Server, error) {
+	if err := f.refuseTune(); err != nil {
+		return nil, nil, err
+	}
 	bar := a.progress("loading")
 	defer bar.end()
 	m, err := transcribe.Open(ctx, f.model.path, transcribe.Options{Device: f.model.options.Device,

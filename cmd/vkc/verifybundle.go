@@ -124,11 +124,16 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 	if err != nil {
 		return false, "", err
 	}
-	have, err := json.Marshal(p.Contents.Program)
+	return a.compareContents(&p.Contents, &again.Contents)
+}
+
+// compareContents compares a bundle with the compiled graph, and returns the results of compareBundle.
+func (a *app) compareContents(p, compiled *bundle.Contents) (compared bool, why string, err error) {
+	have, err := json.Marshal(p.Program)
 	if err != nil {
 		return false, "", err
 	}
-	want, err := json.Marshal(again.Contents.Program)
+	want, err := json.Marshal(compiled.Program)
 	if err != nil {
 		return false, "", err
 	}
@@ -136,24 +141,23 @@ func (a *app) compareBundle(ctx context.Context, p *vkc.Program,
 	if !bytes.Equal(have, want) {
 		return false, "", errors.New("the program differs from the compiled graph")
 	}
-	for i, text := range p.Contents.GLSL {
-		if text != again.Contents.GLSL[i] {
+	for i, text := range p.GLSL {
+		if text != compiled.GLSL[i] {
 			return false, "", fmt.Errorf("the GLSL of shader %q differs from the compiled graph's",
-				again.Contents.Program.Shaders[i].Name)
+				compiled.Program.Shaders[i].Name)
 		}
 	}
-	fmt.Fprintf(a.stdout, "program: equal to the compiled graph's, with the GLSL of %d shaders\n", len(p.Contents.GLSL))
-	if meta.Tools != again.Contents.Meta.Tools {
-		return false, fmt.Sprintf("other GLSL tools made it: %q, and here are %q", meta.Tools,
-			again.Contents.Meta.Tools), nil
+	fmt.Fprintf(a.stdout, "program: equal to the compiled graph's, with the GLSL of %d shaders\n", len(p.GLSL))
+	if p.Meta.Tools != compiled.Meta.Tools {
+		return false, fmt.Sprintf("other GLSL tools made it: %q, and here are %q", p.Meta.Tools, compiled.Meta.Tools), nil
 	}
-	for i, code := range p.Contents.SPIRV {
-		if !bytes.Equal(code, again.Contents.SPIRV[i]) {
+	for i, code := range p.SPIRV {
+		if !bytes.Equal(code, compiled.SPIRV[i]) {
 			return false, "", fmt.Errorf("the SPIR-V of shader %q differs from the compiled graph's",
-				again.Contents.Program.Shaders[i].Name)
+				compiled.Program.Shaders[i].Name)
 		}
 	}
-	fmt.Fprintf(a.stdout, "SPIR-V: %d shaders are equal to the compiled graph's\n", len(p.Contents.SPIRV))
+	fmt.Fprintf(a.stdout, "SPIR-V: %d shaders are equal to the compiled graph's\n", len(p.SPIRV))
 	return true, "", nil
 }
 
