@@ -112,41 +112,44 @@ func compare(ort *peer.Peer, scratch string, models []string) error {
 	return nil
 }
 
-// one compares one model, and prints its row.
-func one(ort *peer.Peer, name, path, scratch string) (err error) {
-	ctx := context.Background()
+// optionsOf returns the options for a model by the flags. Symbolic extents without a flag are 1.
+func optionsOf(path string) (onnx.Options, error) {
 	options := onnx.Options{Dims: map[string]ir.Dim{}, Inputs: map[string]*ir.Data{}}
 	constants, err := pairs(*fixed)
 	if err != nil {
-		return err
+		return options, err
 	}
 	for name, n := range constants {
 		if options.Inputs[name], err = ir.FromInts(ir.I64, []int64{n}); err != nil {
-			return err
+			return options, err
 		}
 	}
 	list, err := pairs(*dims)
 	if err != nil {
-		return err
+		return options, err
 	}
 	whole, err := onnx.Read(path)
 	if err != nil {
-		return err
+		return options, err
 	}
 	extents := whole.Model.Extents()
-	for name := range list {
-		if !slices.Contains(extents, name) {
-			return fmt.Errorf("-dim %s: the model has the symbolic extents %q", name, extents)
-		}
-	}
 	for _, e := range extents {
-		if n, ok := list[e]; ok {
-			options.Dims[e] = ir.Dim{Add: n}
-		} else {
-			options.Dims[e] = ir.Dim{Add: 1}
-		}
+		options.Dims[e] = ir.D(1)
 	}
-	if err := whole.Close(); err != nil {
+	for name, n := range list {
+		if !slices.Contains(extents, name) {
+			return options, fmt.Errorf("-dim %s: the model has the symbolic extents %q", name, extents)
+		}
+		options.Dims[name] = ir.Dim{Add: n}
+	}
+	return options, whole.Close()
+}
+
+// one compares one model, and prints its row.
+func one(ort *peer.Peer, name, path, scratch string) (err error) {
+	ctx := context.Background()
+	options, err := optionsOf(path)
+	if err != nil {
 		return err
 	}
 	f, err := onnx.Open(path, options)

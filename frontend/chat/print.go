@@ -185,14 +185,6 @@ type jsonStyle struct {
 func (w *writer) json(v value, style jsonStyle, depth int) {
 	w.r.beginLevel()
 	defer w.r.endLevel()
-	newline := func(depth int) {
-		if style.lines {
-			w.write("\n")
-			for range depth {
-				w.add(style.indent)
-			}
-		}
-	}
 	switch v := withoutMarkup(v).(type) {
 	case nil:
 		w.write("null")
@@ -208,25 +200,8 @@ func (w *writer) json(v value, style jsonStyle, depth int) {
 		if v.kind == generator {
 			fail("a generator cannot become JSON: want a list, as the filter list makes")
 		}
-		if len(v.items) == 0 {
-			w.write("[]")
-			return
-		}
-		w.write("[")
-		for i, x := range v.items {
-			if i > 0 {
-				w.add(style.item)
-			}
-			newline(depth + 1)
-			w.json(x, style, depth+1)
-		}
-		newline(depth)
-		w.write("]")
+		w.jsonItems("[", "]", len(v.items), style, depth, func(i int) { w.json(v.items[i], style, depth+1) })
 	case *dict:
-		if len(v.keys) == 0 {
-			w.write("{}")
-			return
-		}
 		order := make([]int, len(v.keys))
 		for i := range order {
 			order[i] = i
@@ -234,21 +209,36 @@ func (w *writer) json(v value, style jsonStyle, depth int) {
 		if style.sort {
 			slices.SortStableFunc(order, func(a, b int) int { return compare(w.r, v.keys[a], v.keys[b]) })
 		}
-		w.write("{")
-		for i, at := range order {
-			if i > 0 {
-				w.add(style.item)
-			}
-			newline(depth + 1)
-			w.jsonKey(v.keys[at], style)
+		w.jsonItems("{", "}", len(order), style, depth, func(i int) {
+			w.jsonKey(v.keys[order[i]], style)
 			w.add(style.key)
-			w.json(v.values[at], style, depth+1)
-		}
-		newline(depth)
-		w.write("}")
+			w.json(v.values[order[i]], style, depth+1)
+		})
 	default:
 		fail("a %s cannot become JSON: want strings, numbers, lists and mappings", typeName(v))
 	}
+}
+
+// jsonItems writes n items between brackets, at a nesting depth.
+func (w *writer) jsonItems(open, closing string, n int, style jsonStyle, depth int, item func(i int)) {
+	newline := func(depth int) {
+		if style.lines && n > 0 {
+			w.write("\n")
+			for range depth {
+				w.add(style.indent)
+			}
+		}
+	}
+	w.write(open)
+	for i := range n {
+		if i > 0 {
+			w.add(style.item)
+		}
+		newline(depth + 1)
+		item(i)
+	}
+	newline(depth)
+	w.write(closing)
 }
 
 // jsonKey writes the key of a JSON object. Python's json.dumps also allows numbers, booleans and None, written as

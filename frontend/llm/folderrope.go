@@ -31,9 +31,8 @@ func (c *folderConfig) setRope(a architecture) {
 	if !ok {
 		scaling, ok = c.values["rope_scaling"].(map[string]any)
 	}
-	whole := dims
-	dims = c.rotatedDims(scaling, whole)
-	c.setSize("rope.dimension_count", float64(dims))
+	rotated := c.rotatedDims(scaling, dims)
+	c.setSize("rope.dimension_count", float64(rotated))
 	if !ok {
 		return
 	}
@@ -43,23 +42,28 @@ func (c *folderConfig) setRope(a architecture) {
 	if scaling["rope_theta"] != nil {
 		c.setFloat("rope.freq_base", c.numberIn(scaling, "rope_theta"))
 	}
-	kind, _ := cmp.Or(scaling["rope_type"], scaling["type"], any("default")).(string)
-	trained := c.size("context_length", 0)
+	c.setScaling(a, scaling, dims, rotated)
+}
+
+// setScaling translates the scaling of rotary positions for long texts. Heads have dims elements, and rotated of them
+// are rotated.
+func (c *folderConfig) setScaling(a architecture, scaling map[string]any, dims, rotated int) {
+	trained := c.size("context_length", 0) // the number of positions before the scaling
 	if name := "original_max_position_embeddings"; scaling[name] != nil {
 		trained = int(c.numberIn(scaling, name))
 	} else if c.values[name] != nil {
 		trained = int(c.number(name))
 	}
-	switch kind {
+	switch kind, _ := cmp.Or(scaling["rope_type"], scaling["type"], any("default")).(string); kind {
 	case "default", "mrope", "dynamic": // dynamic changes nothing within the context that the model was trained for
-	case "proportional": // other pairs of the head have angles of 0
-		factors := make([]float32, min(whole, maxHeadDim)/2)
+	case "proportional": // the other pairs of a head have angles of 0
+		factors := make([]float32, min(dims, maxHeadDim)/2)
 		for i := range factors {
-			if factors[i] = 1; i >= dims/2 {
+			if factors[i] = 1; i >= rotated/2 {
 				factors[i] = 1e30 // it divides the angle, so that the angle is 0
 			}
 		}
-		c.setSize("rope.dimension_count", float64(whole))
+		c.setSize("rope.dimension_count", float64(dims))
 		c.more = append(c.more, Origin{Name: ropeFreqs, Values: factors})
 	case "linear":
 		c.set["rope.scaling.type"] = "linear"
@@ -67,7 +71,7 @@ func (c *folderConfig) setRope(a architecture) {
 	case "yarn":
 		c.setYaRN(a, scaling, trained)
 	case "llama3":
-		c.setLlama3(scaling, dims, trained)
+		c.setLlama3(scaling, rotated, trained)
 	case "longrope", "su":
 		c.setLongRope(scaling, trained)
 	default:

@@ -27,7 +27,7 @@ type Of struct {
 // Pick returns a small subset of a list of cases that covers what the list covers: each name, each pair of values of
 // two properties in one case, and each name with each of its PerName values.
 func Pick[T any](list []T, of func(T) Of) []T {
-	return cover(list, func(c T) (keys []string, cost float64) {
+	return CoverAtCost(list, func(c T) (keys []string, cost float64) {
 		o := of(c)
 		keys = append(keys, o.Name)
 		for i, a := range o.PerName {
@@ -45,17 +45,11 @@ func Pick[T any](list []T, of func(T) Of) []T {
 // Cover returns a small subset of the cases, in list order. Function keys names the things that a case tests. Each key
 // of a case in the list is also a key of a case in the subset. The same list always gives the same subset.
 func Cover[T any](list []T, keys func(T) []string) []T {
-	return cover(list, func(c T) ([]string, float64) { return keys(c), 1 })
+	return CoverAtCost(list, func(c T) ([]string, float64) { return keys(c), 1 })
 }
 
-// CoverAtCost is Cover of cases with costs. Among cases with as many keys, it prefers cheap ones.
+// CoverAtCost is Cover of cases with costs. It repeatedly picks the case with the most new keys for its cost.
 func CoverAtCost[T any](list []T, of func(T) (keys []string, cost float64)) []T {
-	return cover(list, of)
-}
-
-// cover is CoverAtCost. It repeatedly adds the case with the most new keys for its cost. At the end it
-// drops the cases whose keys the others cover, expensive ones first.
-func cover[T any](list []T, of func(T) (keys []string, cost float64)) []T {
 	if os.Getenv(Env) == "all" {
 		return list
 	}
@@ -103,7 +97,19 @@ func cover[T any](list []T, of func(T) (keys []string, cost float64)) []T {
 		}
 	}
 	slices.SortStableFunc(picked, func(i, j int) int { return cmp.Compare(costs[j], costs[i]) })
-	picked = slices.DeleteFunc(picked, func(i int) bool {
+	picked = withoutCovered(picked, has, times)
+	slices.Sort(picked)
+	var few []T
+	for _, i := range picked {
+		few = append(few, list[i])
+	}
+	return few
+}
+
+// withoutCovered drops the cases, from the first one on, that have no key of their own. has lists the keys of each
+// case, and times counts how many picked cases have a key.
+func withoutCovered(picked []int, has [][]int, times []int) []int {
+	return slices.DeleteFunc(picked, func(i int) bool {
 		if slices.ContainsFunc(has[i], func(key int) bool { return times[key] == 1 }) {
 			return false
 		}
@@ -112,10 +118,4 @@ func cover[T any](list []T, of func(T) (keys []string, cost float64)) []T {
 		}
 		return true
 	})
-	slices.Sort(picked)
-	var few []T
-	for _, i := range picked {
-		few = append(few, list[i])
-	}
-	return few
 }

@@ -56,6 +56,24 @@ type opRow struct {
 	bad   int     // cases with a larger difference than allowed
 }
 
+// compare compares vkc's results of a case with onnxruntime's. It returns an error if they differ too much.
+func (r *opRow) compare(c *onnxtest.Case, theirs map[string]*ir.Data) error {
+	r.cases++
+	ours, err := computed(c)
+	if err != nil {
+		return err
+	}
+	worst, err := difference(c, ours, theirs)
+	if err != nil {
+		return err
+	}
+	r.worst = max(r.worst, worst)
+	if !(worst <= c.Tolerance) {
+		return fmt.Errorf("difference %.3g", worst)
+	}
+	return nil
+}
+
 // check compares the results of cases in a file with onnxruntime's, and prints a row for each op. If record is not "",
 // it writes summaries of onnxruntime's results to this file.
 func check(ort *peer.Peer, scratch, path, record string) error {
@@ -87,26 +105,10 @@ func check(ort *peer.Peer, scratch, path, record string) error {
 			return fmt.Errorf("%s: %w", c.Line, err)
 		}
 		fmt.Fprintln(&recorded, line)
-		row.cases++
-		ours, err := computed(c)
-		if err != nil {
+		if err := row.compare(c, theirs); err != nil {
 			failed++
 			row.bad++
 			fmt.Fprintf(os.Stderr, "%s\n  %v\n", c.Line, err)
-			continue
-		}
-		worst, err := difference(c, ours, theirs)
-		if err != nil {
-			failed++
-			row.bad++
-			fmt.Fprintf(os.Stderr, "%s\n  %v\n", c.Line, err)
-			continue
-		}
-		row.worst = max(row.worst, worst)
-		if !(worst <= c.Tolerance) {
-			failed++
-			row.bad++
-			fmt.Fprintf(os.Stderr, "%s\n  difference %.3g\n", c.Line, worst)
 		}
 	}
 	fmt.Println("| op | cases | largest difference |")

@@ -135,8 +135,7 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 			break
 		}
 		b.WriteString(format[i : i+at])
-		begin := i + at
-		i = begin + 1
+		i += at + 1 // after the percent sign
 		if i < len(format) && format[i] == '%' {
 			b.WriteByte('%')
 			continue
@@ -146,11 +145,11 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 			next = int(format[i+1] - '1')
 			i += 3
 		}
-		// Skip flags and width. The verb is at i then.
+		flags := i
 		for i < len(format) && strings.IndexByte("#0123456789.", format[i]) >= 0 {
 			i++
 		}
-		if next < 0 || next >= len(args) || i == len(format) {
+		if next < 0 || next >= len(args) || i == len(format) { // format[i] is the verb
 			return "", nil, fmt.Errorf("GLSL %q has %d arguments", format, len(args))
 		}
 		switch a := args[next].(type) {
@@ -168,12 +167,7 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 		case string:
 			b.WriteString(a)
 		default:
-			// Print with the same flags, but without the argument index.
-			verb := format[begin : i+1]
-			if at := strings.IndexByte(verb, ']'); at >= 0 {
-				verb = "%" + verb[at+1:]
-			}
-			fmt.Fprintf(&b, verb, a)
+			fmt.Fprintf(&b, "%"+format[flags:i+1], a)
 		}
 		next++
 	}
