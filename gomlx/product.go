@@ -437,37 +437,44 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 		at[0] = inside.Where(at[0], at[0].Lit(-float64(extent(x, axes[0]))-1))
 		vectors, widened := vectorsOf(at, axes, window)
 		// Axes of updates: the batch, then the windows along widened axes, then the axes that are not indexed.
-		var perm []int
-		for a := range updates.Rank() {
-			if !slices.Contains(windowAxes, a) {
-				perm = append(perm, a)
+		order := slices.Clone(widened)
+		for a := range x.Rank() {
+			if !slices.Contains(axes, a) {
+				order = append(order, a)
 			}
 		}
 		dims := slices.Clone(at[0].Shape())
-		var rest []int
-		for a := range x.Rank() {
-			if !slices.Contains(axes, a) {
-				rest = append(rest, a)
-			}
-		}
-		order := append(slices.Clone(widened), rest...)
 		for _, a := range order {
-			if i := slices.Index(offsets, a); i >= 0 {
-				perm = append(perm, windowAxes[i])
-			}
 			dims = append(dims, ir.D(window[a]))
 		}
-		for i, a := range offsets { // of extent 1, dropped by the reshape
-			if !slices.Contains(order, a) {
-				perm = append(perm, windowAxes[i])
-			}
-		}
+		updates = transpose(updates, updatesOrder(updates.Rank(), windowAxes, offsets, order)).Reshape(dims)
 		front := frontOrder(x.Rank(), axes)
-		y := scatters[kind].write(transpose(x, front), vectors, transpose(updates, perm).Reshape(dims))
+		y := scatters[kind].write(transpose(x, front), vectors, updates)
 		back := make([]int, len(front))
 		for i, a := range front {
 			back[a] = i
 		}
 		return transpose(y, back)
 	}))
+}
+
+// updatesOrder returns the order of a scatter's updates, a list of axes: the batch, then the windows along the axes
+// `order` of x, then the other windows, which have extent 1. Axis windowAxes[i] is the window along axis offsets[i].
+func updatesOrder(rank int, windowAxes, offsets, order []int) (axes []int) {
+	for a := range rank {
+		if !slices.Contains(windowAxes, a) {
+			axes = append(axes, a)
+		}
+	}
+	for _, a := range order {
+		if i := slices.Index(offsets, a); i >= 0 {
+			axes = append(axes, windowAxes[i])
+		}
+	}
+	for i, a := range offsets {
+		if !slices.Contains(order, a) {
+			axes = append(axes, windowAxes[i])
+		}
+	}
+	return axes
 }
