@@ -287,15 +287,15 @@ func (w windows) gather(x tensor, axis int) tensor {
 	return x.IndexSelect(axis, x.Builder().Const(places, len(places))).Reshape(to)
 }
 
-// SelectAndScatterMax implements compute.Function: for each window of x, an element of source is added at the place of
-// the window's first largest element. The result has x's shape, and is 0 elsewhere.
+// SelectAndScatterMax implements compute.Function. The result has x's shape. It begins as zeros, and for each window of
+// x it adds an element of source to the position of the first largest element in the window.
 func (f *Function) SelectAndScatterMax(x, source compute.Value, window, strides []int, paddings [][2]int) (
 	compute.Value, error) {
 	return f.selectAndScatter(compute.OpTypeSelectAndScatterMax, x, source, window, strides, paddings)
 }
 
-// SelectAndScatterMin implements compute.Function: as SelectAndScatterMax, at the place of the window's first smallest
-// element.
+// SelectAndScatterMin implements compute.Function. It is like SelectAndScatterMax, but adds to the position of the
+// first smallest element.
 func (f *Function) SelectAndScatterMin(x, source compute.Value, window, strides []int, paddings [][2]int) (
 	compute.Value, error) {
 	return f.selectAndScatter(compute.OpTypeSelectAndScatterMin, x, source, window, strides, paddings)

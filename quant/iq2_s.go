@@ -30,11 +30,11 @@ func quantizeIQ2_S(block []byte, src, weights []float32) {
 	var a gridBlock
 	gridFormatIQ2_S.quantize(&a, (*[256]float32)(src), weights)
 	binary.LittleEndian.PutUint16(b[:], a.d)
-	clear(b[66:74])
+	low, signs, high, scales := b[2:34], b[34:66], b[66:74], (*[8]byte)(b[74:])
+	clear(high)
 	for e := range 32 {
-		b[2+e] = byte(a.index[e])
-		b[34+e] = a.signs[e]
-		b[66+e/4] |= byte(a.index[e]>>8) << (e % 4 * 2)
+		low[e], signs[e] = byte(a.index[e]), a.signs[e]
+		high[e/4] |= byte(a.index[e]>>8) << (e % 4 * 2)
 	}
-	putScalesIQ2((*[8]byte)(b[74:]), &a)
+	putScalesIQ2(scales, &a)
 }

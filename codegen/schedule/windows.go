@@ -134,8 +134,8 @@ func (w Windows) Blocked(k *kernel.Kernel, rows int) *kernel.Kernel {
 		}})
 }
 
-// strides lists the strides of row and tap, divided by their common divisor, in each sum of an index of the blocked
-// kernel k that contains both.
+// strides lists the factors by which sums in the indices of the blocked kernel k multiply row and tap. Each pair is
+// divided by its common divisor. Sums without a row or a tap do not count.
 func (w *Windows) strides(k *kernel.Kernel) (all [][2]int) {
 	k.WalkIndices(func(x kernel.Index) {
 		sums := []kernel.Index{x}

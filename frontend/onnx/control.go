@@ -252,7 +252,7 @@ func (c *call) sequenceIndex(i, more int) int {
 	return k
 }
 
-// sequenceInsert imports SequenceInsert. Without a position it appends the element.
+// sequenceInsert builds SequenceInsert. Without a position it appends the element.
 func sequenceInsert(c *call) []*value {
 	k := len(c.elements())
 	if c.has(2) {
@@ -335,7 +335,7 @@ func splitToSequence(c *call) []*value {
 	return list(parts)
 }
 
-// optional imports Optional: its input, or an optional without a value.
+// optional builds Optional: its input, or an optional without a value.
 func optional(c *call) []*value {
 	if !c.has(0) {
 		return list(nil)
@@ -346,7 +346,7 @@ func optional(c *call) []*value {
 // empty reports whether input 0 is an optional without a value.
 func (c *call) empty() bool { return !c.has(0) || c.in[0].isList && c.in[0].list == nil }
 
-// optionalHasElement imports OptionalHasElement. The answer is known while the graph is built.
+// optionalHasElement builds OptionalHasElement. The answer is known while the graph is built.
 func optionalHasElement(c *call) []*value {
 	d := &ir.Data{DType: ir.Bool, Bytes: []byte{1}}
 	if c.empty() {
@@ -355,7 +355,7 @@ func optionalHasElement(c *call) []*value {
 	return []*value{{data: d, from: []string{}}}
 }
 
-// optionalGetElement imports OptionalGetElement.
+// optionalGetElement builds OptionalGetElement.
 func optionalGetElement(c *call) []*value {
 	if c.empty() {
 		c.fail("the optional has no value")

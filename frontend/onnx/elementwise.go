@@ -132,7 +132,7 @@ func signedOnly(x tensor, f func(tensor) tensor) tensor {
 	return f(x)
 }
 
-// sign imports Sign. The sign of an unsigned integer is 0 or 1.
+// sign builds Sign. The sign of an unsigned integer is 0 or 1.
 func sign(x tensor) tensor {
 	if x.DType().Kind() == ir.KindUint {
 		return x.Min(x.Lit(1))
@@ -146,7 +146,7 @@ func scaledTanh(c *call) tensor {
 	return c.x(0).MulScalar(c.floatAttr("beta", 1)).Tanh().MulScalar(c.floatAttr("alpha", 1))
 }
 
-// gelu imports Gelu, with the exact error function or the approximation by tanh.
+// gelu builds Gelu, with the exact error function or the approximation by tanh.
 func gelu(c *call) tensor {
 	if c.choice("approximate", "none", "tanh") == "tanh" {
 		return c.x(0).Gelu()
@@ -187,7 +187,7 @@ func selu(c *call) tensor {
 	return wide(c.x(0), func(x tensor) tensor { return x.Elu(alpha).MulScalar(gamma) })
 }
 
-// shrink imports Shrink: elements from -lambd to lambd become 0, and bias moves the others towards 0.
+// shrink builds Shrink: elements from -lambd to lambd become 0, and bias moves the others towards 0.
 func shrink(c *call) tensor {
 	bias, limit := c.floatAttr("bias", 0), c.floatAttr("lambd", 0.5)
 	x := c.x(0)
@@ -195,7 +195,7 @@ func shrink(c *call) tensor {
 	return x.Lt(x.Lit(-limit)).Where(x.AddScalar(bias), inner)
 }
 
-// swish imports Swish: x * sigmoid(alpha*x).
+// swish builds Swish: x * sigmoid(alpha*x).
 func swish(c *call) tensor {
 	alpha := c.floatAttr("alpha", 1)
 	if alpha == 1 {
@@ -258,7 +258,7 @@ func mean(c *call) tensor {
 	return wide(fold(tensor.Add)(c), func(x tensor) tensor { return x.DivScalar(float64(len(c.in))) })
 }
 
-// mod imports Mod. With fmod the result has the sign of the dividend, and otherwise of the divisor.
+// mod builds Mod. With fmod the result has the sign of the dividend, and otherwise of the divisor.
 func mod(c *call) tensor {
 	if c.intAttr("fmod", 0) != 0 {
 		return c.x(0).Rem(c.x(1))

@@ -177,7 +177,8 @@ func reshapeAlong(c *call) []*value {
 	return c.reshapedAlong(to)
 }
 
-// reshapedAlong reshapes input 0 to extents of which one is -1, the axis that is valid in part, or none.
+// reshapedAlong reshapes input 0, of which an axis is valid in part. In the extents `to`, -1 stands for the axis of the
+// result that is valid in part. Without a -1 the whole result is valid.
 func (c *call) reshapedAlong(to []int) []*value {
 	v := c.in[0]
 	x, axis, count := c.asTensor(v), v.valid.axis, v.valid.count
@@ -204,32 +205,24 @@ func (c *call) reshapedAlong(to []int) []*value {
 		c.check(v, count.Eq(count.Lit(float64(n))))
 		return one(x.Slice(axis, 0, ir.D(n)).Reshape(ir.ShapeOf(to...)))
 	}
-	all := count.Mul(count.Lit(float64(outer * inner)))
-	n := all.Div(all.Lit(float64(other)))
-	c.check(v, n.Mul(all.Lit(float64(other))).Eq(all))
-	most := outer * extent * inner / other
-	to = slices.Clone(to)
-	to[at] = most
-	before, after := 1, 1
-	for i, n := range to {
-		if i < at {
-			before *= n
-		} else if i > at {
-			after *= n
-		}
-	}
-	if before == outer && most*other == outer*extent*inner { // the valid elements stay where they are
-		return []*value{partlyValid(x.Reshape(ir.ShapeOf(to...)), at, n)}
-	}
-	// Elements are counted without the invalid ones, on both sides.
-	axes := ir.ShapeOf(before, most, after)
-	place := func(axis int) tensor { return c.b.Iota(ir.I32, axis, axes) }
 	lit := func(n int) tensor { return count.Lit(float64(n)) }
-	number := place(0).Mul(n).Add(place(1)).Mul(lit(after)).Add(place(2)).Reshape(-1)
-	row := count.Mul(lit(inner)).Max(lit(1))
-	from := number.Div(row)
-	from = from.Mul(lit(extent * inner)).Add(number.Sub(from.Mul(row)))
-	return []*value{partlyValid(x.Reshape(-1).IndexSelect(0, from).Reshape(ir.ShapeOf(to...)), at, n)}
+	valid := count.Mul(lit(outer * inner)) // the number of valid elements
+	n := valid.Div(lit(other))             // the valid part of the result's axis
+	c.check(v, n.Mul(lit(other)).Eq(valid))
+	most := outer * extent * inner / other
+	shape := ir.ShapeOf(to...)
+	shape[at] = ir.D(most)
+	before, after := int(shape[:at].MaxElems()), int(shape[at+1:].MaxElems())
+	if before == outer && most*other == outer*extent*inner { // the valid elements stay where they are
+		return []*value{partlyValid(x.Reshape(shape), at, n)}
+	}
+	// Valid element number i of the result is valid element number i of x.
+	coord := func(axis int) tensor { return c.b.Iota(ir.I32, axis, before, most, after) }
+	number := coord(0).Mul(n).Add(coord(1)).Mul(lit(after)).Add(coord(2)).Reshape(-1)
+	perRow := count.Mul(lit(inner)).Max(lit(1)) // valid elements of x in a row of extent*inner elements
+	row := number.Div(perRow)
+	position := row.Mul(lit(extent * inner)).Add(number.Sub(row.Mul(perRow)))
+	return []*value{partlyValid(x.Reshape(-1).IndexSelect(0, position).Reshape(shape), at, n)}
 }
 
 // expandAlong builds Expand. The shape has the number of valid elements, or 1, for their axis.

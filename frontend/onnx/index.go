@@ -74,7 +74,7 @@ func (c *call) cropToIndices(x, indices tensor, axis int) tensor {
 	return x
 }
 
-// gatherElements imports GatherElements: for each index the element of x at that index along an axis.
+// gatherElements builds GatherElements: for each index the element of x at that index along an axis.
 func gatherElements(c *call) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())

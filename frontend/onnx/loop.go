@@ -257,7 +257,7 @@ type scanned struct {
 	length  tensor   // number of valid steps, i64[]; the zero Tensor for all
 }
 
-// scan imports Scan, which runs a body for each slice of its inputs.
+// scan builds Scan, which runs a body for each slice of its inputs.
 func scan(c *call) []*value {
 	s := c.newScan(0)
 	s.axes, s.back = c.intsAttr("scan_input_axes"), flags(c.intsAttr("scan_input_directions"))

@@ -158,7 +158,7 @@ func fusedMatMulActivation(c *call) tensor {
 	return c.activated(fusedMatMul(c), c.activationAttr)
 }
 
-// gemmFastGelu imports GemmFastGelu: a matmul with an optional bias, and Gelu by tanh.
+// gemmFastGelu builds GemmFastGelu: a matmul with an optional bias, and Gelu by tanh.
 func gemmFastGelu(c *call) tensor {
 	y := matmul(c.x(0), c.x(1))
 	if c.has(2) {
@@ -362,7 +362,7 @@ func inverse(c *call) tensor {
 	})
 }
 
-// expandDims imports ExpandDims, which adds one axis of extent 1.
+// expandDims builds ExpandDims, which adds one axis of extent 1.
 func expandDims(c *call) tensor {
 	x, axes := c.x(0), c.ints(1)
 	if len(axes) != 1 {

@@ -452,7 +452,7 @@ func microsoftRotary(c *call) tensor {
 	return c.rotatedAs(x, c.x(2), c.x(3), at)
 }
 
-// rotaryEmbedding imports RotaryEmbedding of ONNX. Without positions (input 3), the tables are [batch, length, pairs].
+// rotaryEmbedding builds RotaryEmbedding of ONNX. Without positions (input 3), the tables are [batch, length, pairs].
 func rotaryEmbedding(c *call) tensor {
 	at := tensor{}
 	if c.has(3) {

@@ -97,7 +97,7 @@ func instanceNorm(c *call) tensor {
 // inF32 is the reason why normalizations support only one value of stash_type.
 const inF32 = "means and deviations are computed in float"
 
-// groupNorm imports GroupNormalization of opset 21. If only a part of the elements is valid, it normalizes each group
+// groupNorm builds GroupNormalization of opset 21. If only a part of the elements is valid, it normalizes each group
 // over the valid ones.
 func groupNorm(c *call) tensor {
 	x, scale, bias := c.x(0), c.x(1), c.x(2)

@@ -244,14 +244,14 @@ var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *
 	c.setInput(1, c.reshaped(c.in[1], slices.Concat(y, ones(len(x)-at-len(y)))))
 })}}
 
-// ofChannels imports BatchNormalization of an opset before 9, in which attribute spatial allowed statistics for each
+// ofChannels builds BatchNormalization of an opset before 9, in which attribute spatial allowed statistics for each
 // element instead of each channel. It fails for these.
 func ofChannels(c *call) {
 	c.only("spatial", 1, "statistics are those of channels")
 	c.setAttr("spatial", nil)
 }
 
-// testedIfSaid imports a normalization of an old opset, in which attribute is_test said that the node is not in
+// testedIfSaid builds a normalization of an old opset, in which attribute is_test said that the node is not in
 // training mode.
 func testedIfSaid(c *call) {
 	if c.flag("is_test", false) && c.wants(1) {
@@ -260,7 +260,7 @@ func testedIfSaid(c *call) {
 	c.setAttr("is_test", nil)
 }
 
-// trainedWhereWanted imports a normalization of an old opset, which was in training mode if a node read its further
+// trainedWhereWanted builds a normalization of an old opset, which was in training mode if a node read its further
 // results.
 func trainedWhereWanted(c *call) {
 	if c.wants(1) {
@@ -268,7 +268,7 @@ func trainedWhereWanted(c *call) {
 	}
 }
 
-// numberOfType imports Cast of an old opset, in which attribute to has the name of a type instead of its number.
+// numberOfType builds Cast of an old opset, in which attribute to has the name of a type instead of its number.
 func numberOfType(c *call) {
 	name := c.must("to", AttrString).String
 	for number, row := range dataTypes {
@@ -280,8 +280,8 @@ func numberOfType(c *call) {
 	c.fail("attribute to is %q, which vkc does not support", name)
 }
 
-// maskOfNumbers imports Dropout of an old opset, in which the mask has the dtype of the elements instead of bools.
-// newer imports it with a mask of bools.
+// maskOfNumbers builds Dropout of an old opset, in which the mask has the dtype of the elements instead of bools.
+// newer builds it with a mask of bools.
 func maskOfNumbers(c *call, newer func() []*value) []*value {
 	results := newer()
 	if len(results) > 1 {
@@ -290,7 +290,7 @@ func maskOfNumbers(c *call, newer func() []*value) []*value {
 	return results
 }
 
-// scalePerGroup imports GroupNormalization of an old opset, which had one scale and one bias for each group instead of
+// scalePerGroup builds GroupNormalization of an old opset, which had one scale and one bias for each group instead of
 // each channel.
 func scalePerGroup(c *call) {
 	x := c.shapeOf(c.input(0))
@@ -304,7 +304,7 @@ func scalePerGroup(c *call) {
 	}
 }
 
-// flattened imports an op along an axis, such as Softmax, of an opset before 13. There the op takes the axis and all
+// flattened builds an op along an axis, such as Softmax, of an opset before 13. There the op takes the axis and all
 // later axes as a single axis. current imports the op as later opsets define it.
 func flattened(c *call, current func() []*value) []*value {
 	s := c.shapeOf(c.input(0))
@@ -336,7 +336,7 @@ func acrossChannels(c *call) {
 	}
 }
 
-// twoScales imports Upsample of an old opset, which had the factors of height and width as separate attributes.
+// twoScales builds Upsample of an old opset, which had the factors of height and width as separate attributes.
 func twoScales(c *call) {
 	h, w := c.must("height_scale", AttrFloat).Float, c.must("width_scale", AttrFloat).Float
 	c.setAttr("height_scale", nil)
@@ -344,7 +344,7 @@ func twoScales(c *call) {
 	c.setAttr("scales", &Attribute{Type: AttrFloats, Floats: []float32{1, 1, h, w}})
 }
 
-// padsRenamed imports Pad of an old opset, in which attribute pads had the name paddings.
+// padsRenamed builds Pad of an old opset, in which attribute pads had the name paddings.
 func padsRenamed(c *call) {
 	if a := c.attr("paddings", AttrInts); a != nil {
 		c.setAttr("pads", &Attribute{Type: AttrInts, Ints: a.Ints})
@@ -352,7 +352,7 @@ func padsRenamed(c *call) {
 	}
 }
 
-// slopePerChannel imports PRelu of an old opset, in which a vector of slopes had one for each channel.
+// slopePerChannel builds PRelu of an old opset, in which a vector of slopes had one for each channel.
 func slopePerChannel(c *call) {
 	x, slope := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
 	if len(slope) == 1 && len(x) > 2 {
@@ -360,7 +360,7 @@ func slopePerChannel(c *call) {
 	}
 }
 
-// oneAxisRepeated imports Tile of an old opset, which repeated only one axis, given by input 2, as often as input 1
+// oneAxisRepeated builds Tile of an old opset, which repeated only one axis, given by input 2, as often as input 1
 // said.
 func oneAxisRepeated(c *call) {
 	repeats := ones(len(c.shapeOf(c.input(0))))

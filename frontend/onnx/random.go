@@ -63,7 +63,7 @@ func (c *call) between(t ir.DType, s ir.Shape) tensor {
 	return c.b.RandomUniform(seed, offset, c.dtypeAttr("dtype", t), s).Affine(high-low, low)
 }
 
-// bernoulli imports Bernoulli: each result is 1 with the probability that the input has there, else 0.
+// bernoulli builds Bernoulli: each result is 1 with the probability that the input has there, else 0.
 func bernoulli(c *call) tensor {
 	p := c.x(0)
 	seed, offset := c.randomState(p.Shape())

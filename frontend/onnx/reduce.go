@@ -88,7 +88,8 @@ func sumSquare(sum reducer) reducer {
 }
 
 // arg builds ArgMax and ArgMin: the coordinate of the first extreme element. With select_last_index it is the last one,
-// which arg finds on the flipped axis.
+// which arg finds on the flipped axis. keep is the op of vkc that keeps the reduced axis, and drop the one that does
+// not.
 func (c *call) arg(drop, keep func(x tensor, axis int) tensor) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
@@ -100,7 +101,7 @@ func (c *call) arg(drop, keep func(x tensor, axis int) tensor) tensor {
 		return find(x, axis).Cast(ir.I64)
 	}
 	last, flipped := c.asTensor(dimsValue(ir.Shape{x.Shape()[axis].Plus(-1)}, true)), tensor{}
-	if c.mask != nil && c.mask.axis == axis { // flips the valid elements
+	if c.mask != nil && c.mask.axis == axis { // flip only the valid elements
 		n, place := c.mask.count, c.b.Iota(ir.I32, 0, x.Dim(axis))
 		end := n.SubScalar(1)
 		last, flipped = end.Cast(ir.I64), x.IndexSelect(axis, place.Lt(n).Where(end.Sub(place), place))

@@ -287,7 +287,7 @@ func expand(c *call) []*value {
 	return []*value{{tensor: x.Broadcast(to), valid: part}}
 }
 
-// tile imports Tile: it repeats x along each axis.
+// tile builds Tile: it repeats x along each axis.
 func tile(c *call) tensor {
 	x, repeats := c.x(0), c.dims(1)
 	if len(repeats) != x.Rank() {

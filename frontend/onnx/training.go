@@ -66,7 +66,7 @@ func (c *call) optimized(states int, step func(rate, count, x, gradient tensor, 
 	return several(out...)
 }
 
-// adagrad imports Adagrad (Duchi et al. 2011). The state is the sum of squared gradients.
+// adagrad builds Adagrad (Duchi et al. 2011). The state is the sum of squared gradients.
 func adagrad(c *call) []*value {
 	return c.optimized(1, func(rate, count, x, g tensor, state []tensor) []tensor {
 		rate = rate.Div(castTo(count, x.DType()).MulScalar(c.floatAttr("decay_factor", 0)).AddScalar(1))

@@ -280,21 +280,19 @@ func readMetaspace(raw json.RawMessage) splitter {
 	}
 }
 
-// splitScripts splits a text where its script changes. Japanese has one script here, and a space has any.
+// splitScripts splits a text where its script changes. Japanese counts as one script, and a space belongs to the script
+// before it.
 func splitScripts(out []piece, p piece) []piece {
-	from, last, any := -1, "", false
+	from, last := -1, "" // the start of the current part, and its script
 	for i, r := range p.text {
 		script := scriptOf(r)
-		if script == "" { // it belongs to the script before it
+		if script == "" || script == last {
 			continue
 		}
-		if !any || script != last {
-			if from >= 0 {
-				out = append(out, piece{p.text[from:i], p.begins && from == 0})
-			}
-			from = i
+		if from >= 0 {
+			out = append(out, piece{p.text[from:i], p.begins && from == 0})
 		}
-		last, any = script, true
+		from, last = i, script
 	}
 	if from >= 0 {
 		out = append(out, piece{p.text[from:], p.begins && from == 0})

@@ -339,8 +339,8 @@ func (r *metadata) colors(key string) (c [3]float64) {
 	return c
 }
 
-// check returns an error for a tower that vkc cannot compute: with numbers out of range, or without a weight. It sets
-// Out.
+// check returns an error for a tower that vkc cannot compute: with numbers out of range, or without a weight. It also
+// sets Out.
 func (c *Config) check() error {
 	p, err := findProjector(c.Projector)
 	if err != nil {
@@ -349,9 +349,8 @@ func (c *Config) check() error {
 	block := c.PatchSize * c.Merge
 	switch {
 	case c.Layers > 1024 || c.Width > maxSize || c.FeedForward > maxSize || c.PatchSize > 1024 || c.Merge > 64:
-		return fmt.Errorf("%d layers of %d elements, and %d patches of %d pixels to a side: want a vision "+
-			"tower", c.Layers,
-			c.Width, c.Merge, c.PatchSize)
+		return fmt.Errorf("%d layers of %d elements, and %d patches of %d pixels to a side: want a vision tower",
+			c.Layers, c.Width, c.Merge, c.PatchSize)
 	case c.Width%c.Heads != 0:
 		return fmt.Errorf("%d elements in %d heads: want a multiple", c.Width, c.Heads)
 	case p.rotary && c.Width/c.Heads%4 != 0:
@@ -377,16 +376,21 @@ func (c *Config) check() error {
 			return fmt.Errorf("the table of positions is %s: want a square of places", t.Shape)
 		}
 	}
-	// Out is the number of rows of the projector's last matrix.
+	c.Out = c.outputs()
+	return c.checkWeights(p)
+}
+
+// outputs returns the number of rows of the projector's last matrix, or 0 without one.
+func (c *Config) outputs() int {
 	for _, name := range []string{"mm.2.weight", "mm.0.weight", "mm.input_projection.weight", "mm.model.fc.weight"} {
 		if t, ok := c.Types[name]; ok && len(t.Shape) == 2 {
-			if c.Out = t.Shape[0].Static(); name == "mm.input_projection.weight" {
-				c.Out = t.Shape[1].Static()
+			if name == "mm.input_projection.weight" { // stored transposed
+				return t.Shape[1].Static()
 			}
-			break
+			return t.Shape[0].Static()
 		}
 	}
-	return c.checkWeights(p)
+	return 0
 }
 
 // checkWeights returns an error unless the file has just the weights that the tower needs, with their shapes.

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// enums are the closed enums, by package and name: their constants are all their values.
+// enums lists the closed enums by package and name. Such a type has no values but its constants.
 var enums = []string{"codegen/kernel.Family", "codegen/kernel.Variant"}
 
 // Exhaustive requires a switch over a type in enums to name all constants or to have a default. So the author of a new

@@ -126,7 +126,7 @@ func (sc *scope) prepared() {
 
 // steps lays out the kernels for which `which` returns true, in order.
 func (sc *scope) steps(which func(plan.KernelID) bool) {
-	level := -1
+	level := -1 // of the last kernel; kernels of one level may run at the same time
 	for _, id := range sc.g.IDs() {
 		if !which(id) {
 			continue

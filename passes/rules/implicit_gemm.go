@@ -20,7 +20,7 @@ func ImplicitGEMM(o *Optimizer, id plan.KernelID) []Proposal {
 		return nil
 	}
 	w.Result = id
-	o.windows[w.X], o.windows[k.FirstStored()] = w, w
+	o.windows[w.X], o.windows[k.FirstStored()] = w, w // for ChainConvs
 	return []Proposal{propose("store windows as runs", id, append(stores, matmul)...)}
 }
 

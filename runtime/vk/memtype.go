@@ -141,5 +141,6 @@ func unifiedMemory(t device.DeviceType, heaps []MemoryHeap, types []MemoryType) 
 	if t != device.DeviceIntegrated && t != device.DeviceCPU && slices.ContainsFunc(heaps, hostHeap) {
 		return false
 	}
-	return len(chooseMemoryTypes(types, ^uint32(0), InboxMemory, false)) > 0
+	const allTypes = ^uint32(0)
+	return len(chooseMemoryTypes(types, allTypes, InboxMemory, false)) > 0 // memory of the device that the host maps
 }

@@ -38,7 +38,7 @@ func (e *Emitter) tiles(f schedule.AxisTiles) expr.Expr {
 }
 
 // Mover moves a tile of an operand to shared memory, a unit (a vec4 or an octet) at a time. An invocation stores each
-// of its units at once, or keeps all in registers between their load and their store.
+// unit directly after its load, or loads all its units into registers and stores them later.
 type Mover struct {
 	E    *Emitter
 	Self expr.Expr // number of the invocation in its workgroup

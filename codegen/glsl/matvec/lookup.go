@@ -162,8 +162,8 @@ func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at position, d
 	}
 }
 
-// octetProduct returns a function that returns sum plus the dot product of four unsigned quants, of up to 255, with x,
-// a quad of a row. Integer dot instructions accept such quants.
+// octetProduct is bytesProduct for quads of octets. ThirdMasks are bytes of up to 255, so the dot product takes these
+// as unsigned.
 func (v *matVec) octetProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr {
 	if f, _ := ir.BlockFormatOf(v.run.DType); f.Octets.Masks == ir.ThirdMasks {
 		return func(sum, x expr.Expr) expr.Expr {

@@ -42,16 +42,14 @@ func (r *run) group(fold int64) {
 // otherwise -1 everywhere.
 func (r *run) writeGroup(i int64, used bool, rest []int64) {
 	g := r.k.Group
-	r.doing, r.number = "group", int(i)
-	for c := range 1 + g.Rows {
-		v := int64(-1)
-		switch {
-		case c == 0 && used:
-			v = r.at[0]
-		case c > 0 && c-1 < int64(len(rest)):
-			v = rest[c-1]
-		}
-		r.store(g.Bind, i*(1+g.Rows)+c, number{i: v}, r.k.Bindings[g.Bind].DType)
+	r.doing, r.number = "group", int(i) // for errors
+	row := slices.Repeat([]int64{-1}, int(1+g.Rows))
+	if used {
+		row[0] = r.at[0]
+		copy(row[1:], rest)
+	}
+	for column, v := range row {
+		r.store(g.Bind, i*(1+g.Rows)+int64(column), number{i: v}, r.k.Bindings[g.Bind].DType)
 	}
 }
 

@@ -95,7 +95,7 @@ func (l *level) add(step int) {
 	l.steps = append(l.steps, step)
 }
 
-// run runs the steps that were added.
+// run runs the steps that were added, in random order if Options.Order is set.
 func (l *level) run() {
 	if order := l.m.opt.Order; order != nil {
 		order.Shuffle(len(l.steps), func(i, j int) { l.steps[i], l.steps[j] = l.steps[j], l.steps[i] })
