@@ -183,24 +183,29 @@ func (m *Model) chooseOnDevice(ctx context.Context, f *pendingStep, res *vkc.Res
 	return nil
 }
 
+// appendMask appends a mask as words of the device, which reads each uint64 as two uint32, the low one first. Tokens
+// after the end of the mask are not allowed.
+func appendMask(list []uint32, mask grammar.Mask, words int) []uint32 {
+	for w := range words {
+		word := uint64(0)
+		if w/2 < len(mask) {
+			word = mask[w/2]
+		}
+		list = append(list, uint32(word>>(w%2*llm.MaskWord)))
+	}
+	return list
+}
+
 // maskOnDevice applies the masks of the rows of step f. It returns the masked logits; their likeliest tokens become the
 // tokens of f. more says that another submission follows at once.
 func (m *Model) maskOnDevice(ctx context.Context, f *pendingStep, more bool) (*vkc.DeviceTensor, error) {
 	words := llm.MaskWords(m.config.Vocab)
 	masks := make([]uint32, 0, len(f.rows)*words)
 	for i, a := range f.answers {
-		var mask grammar.Mask
 		if f.onHost[i] || a.chooser.next == nil || a.chooser.next.mask == nil {
-			mask = slices.Repeat(grammar.Mask{math.MaxUint64}, (words+1)/2) // all tokens are allowed
+			masks = append(masks, slices.Repeat([]uint32{math.MaxUint32}, words)...) // all tokens are allowed
 		} else {
-			mask = a.chooser.next.mask
-		}
-		for w := range words { // the device reads each uint64 as two uint32, the low one first
-			word := uint64(0)
-			if w/2 < len(mask) {
-				word = mask[w/2]
-			}
-			masks = append(masks, uint32(word>>(w%2*llm.MaskWord)))
+			masks = appendMask(masks, a.chooser.next.mask, words)
 		}
 	}
 	in := vkc.Tensors{}

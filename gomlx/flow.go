@@ -189,7 +189,8 @@ type while struct {
 	compiled  []*routine
 }
 
-// newWhile makes the round of a loop, as a closure.
+// newWhile makes the round of a loop: a closure that takes the state of the loop. It returns the state after some
+// trips, and whether another round follows.
 func (f *Function) newWhile(condition, body *Function) *while {
 	round := f.builder.function("", f)
 	of := shapesOf(body.results)
@@ -200,7 +201,7 @@ func (f *Function) newWhile(condition, body *Function) *while {
 	round.parameters = state
 	w := &while{functions: []*Function{round}}
 	// The values of enclosing functions that each of the two uses.
-	asked, taken := captures(condition), captures(body)
+	ofCondition, ofBody := captures(condition), captures(body)
 	call := func(g *Function, captured, args []*value) []*value {
 		op := &operation{kind: compute.OpTypeCall, args: slices.Concat(args, captured)}
 		if hasFlow(g) {
@@ -214,21 +215,22 @@ func (f *Function) newWhile(condition, body *Function) *while {
 	// A program cannot run such a loop: a round makes one trip, and the host runs the condition before the first one.
 	if hasFlow(condition, body) {
 		w.functions = append(w.functions, condition)
-		w.captured[1] = asked
-		next = call(body, taken, state)
+		w.captured[1] = ofCondition
+		next = call(body, ofBody, state)
 	} else {
-		op := &operation{kind: compute.OpTypeWhile, args: slices.Concat(state, asked, taken)}
+		op := &operation{kind: compute.OpTypeWhile, args: slices.Concat(state, ofCondition, ofBody)}
 		op.build = func(l *lowering, in []tensor) []tensor {
-			n := len(state)
-			conditions, bodies := in[n:n+len(asked)], in[n+len(asked):]
-			return l.b.While(tripsInRun, in[:n],
-				func(s []tensor) tensor { return l.call(condition, asked, slices.Concat(s, conditions), false)[0] },
-				func(s []tensor) []tensor { return l.call(body, taken, slices.Concat(s, bodies), false) })
+			first, captured := in[:len(state)], in[len(state):]
+			forCondition, forBody := captured[:len(ofCondition)], captured[len(ofCondition):]
+			return l.b.While(tripsInRun, first,
+				func(s []tensor) tensor {
+					return l.call(condition, ofCondition, slices.Concat(s, forCondition), false)[0]
+				},
+				func(s []tensor) []tensor { return l.call(body, ofBody, slices.Concat(s, forBody), false) })
 		}
 		next = round.keep(op, of...)
 	}
-	// The last result of a round says whether another round follows.
-	round.results = slices.Concat(next, call(condition, asked, next))
+	round.results = slices.Concat(next, call(condition, ofCondition, next))
 	w.captured[0] = captures(round)
 	return w
 }

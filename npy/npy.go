@@ -283,9 +283,9 @@ func encodeHeader(descr string, dims []int) []byte {
 		tuple = strings.TrimSuffix(tuple, " ") // Python needs the comma of "(3,)"
 	}
 	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, tuple)
-	const before = len(magic) + 2 + 2
+	const before = len(magic) + 2 + 2 // with the version and the length of dict
 	padding := -(before + len(dict) + 1) & (alignment - 1)
 	dict += strings.Repeat(" ", padding) + "\n"
-	b := append([]byte(magic), 1, 0)
+	b := append([]byte(magic), 1, 0) // version 1.0
 	return append(binary.LittleEndian.AppendUint16(b, uint16(len(dict))), dict...)
 }

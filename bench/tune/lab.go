@@ -151,8 +151,8 @@ func (c *candidate) close() error {
 	return errors.Join(errs...)
 }
 
-// allocate makes the buffers of the bindings. Buffers that are not temporary get copies that dispatches use in turn, so
-// many that they do not fit in the device's cache, because in a program their content is not there either.
+// allocate makes the buffers of the bindings. Dispatches use copies of the buffers that are not temporary in turn. All
+// copies together do not fit in the device's cache, because such buffers are not in the cache in a program either.
 func (s *harness) allocate(ctx context.Context) error {
 	first := s.trials[0]
 	total, rotated := int64(0), int64(0)

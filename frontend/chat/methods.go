@@ -87,51 +87,62 @@ func dictMethod(x *dict, name string) func(r *run, a args) value {
 	return nil
 }
 
+// strMethod is a method of a string.
+type strMethod = func(r *run, s str, a args) value
+
 // strMethods are the methods of strings.
-var strMethods map[string]func(r *run, s str, a args) value
+var strMethods map[string]strMethod
+
+// stripped returns a method that strips characters on some sides.
+func stripped(left, right bool) strMethod {
+	return func(r *run, s str, a args) value { return strip(r, s, a.or(0, "chars", nil), left, right) }
+}
+
+// allIn returns a method that tests whether all characters are in a class.
+func allIn(in func(rune) bool) strMethod {
+	return func(r *run, s str, _ args) value {
+		return len(s) > 0 && !hasRune(s, func(c rune) bool { return !in(c) })
+	}
+}
+
+// affixed returns a method that tests for a prefix or suffix, or for one of several.
+func affixed(has func(r *run, s, sub str) bool) strMethod {
+	return func(r *run, s str, a args) value {
+		if l, ok := a.need(0, "prefix").(*list); ok {
+			return slices.ContainsFunc(l.items, func(v value) bool { return has(r, s, printed(r, v)) })
+		}
+		return has(r, s, a.str(0, "prefix"))
+	}
+}
+
+// pad returns a method that pads a string to a width on some sides.
+func pad(left, right bool) strMethod {
+	return func(r *run, s str, a args) value {
+		a.need(0, "width")
+		n := max(0, min(a.int(0, "width", 0), maxRange)-len(s))
+		before, after := 0, 0
+		switch {
+		case left && right:
+			before = n/2 + n&(n+len(s))&1 // as CPython has it
+			after = n - before
+		case left:
+			before = n
+		default:
+			after = n
+		}
+		fill := text(" ")
+		if len(a.list) > 1 {
+			if fill = a.str(1, "fillchar"); len(fill) != 1 {
+				fail("the argument \"fillchar\" has %d characters: want one", len(fill))
+			}
+		}
+		return joined(r, []value{slices.Repeat(fill, before), s, slices.Repeat(fill, after)}, nil)
+	}
+}
 
 // init fills strMethods.
 func init() {
-	stripped := func(left, right bool) func(r *run, s str, a args) value {
-		return func(r *run, s str, a args) value { return strip(r, s, a.or(0, "chars", nil), left, right) }
-	}
-	all := func(in func(rune) bool) func(r *run, s str, a args) value {
-		return func(r *run, s str, _ args) value {
-			return len(s) > 0 && !hasRune(s, func(c rune) bool { return !in(c) })
-		}
-	}
-	ends := func(has func(r *run, s, sub str) bool) func(r *run, s str, a args) value {
-		return func(r *run, s str, a args) value {
-			if l, ok := a.need(0, "prefix").(*list); ok {
-				return slices.ContainsFunc(l.items, func(v value) bool { return has(r, s, printed(r, v)) })
-			}
-			return has(r, s, a.str(0, "prefix"))
-		}
-	}
-	pad := func(left, right bool) func(r *run, s str, a args) value {
-		return func(r *run, s str, a args) value {
-			a.need(0, "width")
-			n := max(0, min(a.int(0, "width", 0), maxRange)-len(s))
-			before, after := 0, 0
-			switch {
-			case left && right:
-				before = n/2 + n&(n+len(s))&1 // as CPython has it
-				after = n - before
-			case left:
-				before = n
-			default:
-				after = n
-			}
-			fill := text(" ")
-			if len(a.list) > 1 {
-				if fill = a.str(1, "fillchar"); len(fill) != 1 {
-					fail("the argument \"fillchar\" has %d characters: want one", len(fill))
-				}
-			}
-			return joined(r, []value{slices.Repeat(fill, before), s, slices.Repeat(fill, after)}, nil)
-		}
-	}
-	strMethods = map[string]func(r *run, s str, a args) value{
+	strMethods = map[string]strMethod{
 		"strip": stripped(true, true), "lstrip": stripped(true, false), "rstrip": stripped(false, true),
 		"lower":    func(r *run, s str, _ args) value { return change(r, s, unicode.ToLower) },
 		"upper":    func(r *run, s str, _ args) value { return change(r, s, unicode.ToUpper) },
@@ -161,8 +172,8 @@ func init() {
 				return unicode.ToUpper(c)
 			})
 		},
-		"startswith": ends(hasPrefix),
-		"endswith":   ends(hasSuffix),
+		"startswith": affixed(hasPrefix),
+		"endswith":   affixed(hasSuffix),
 		"removeprefix": func(r *run, s str, a args) value {
 			if p := a.str(0, "prefix"); hasPrefix(r, s, p) {
 				return s[len(p):]
@@ -241,9 +252,9 @@ func init() {
 			return len(split(r, s, sub, -1)) - 1
 		},
 		"join":    func(r *run, s str, a args) value { return joined(r, iterate(r, a.need(0, "iterable")), s) },
-		"isdigit": all(unicode.IsDigit), "isdecimal": all(unicode.IsDigit), "isnumeric": all(unicode.IsNumber),
-		"isalpha": all(unicode.IsLetter), "isspace": all(unicode.IsSpace),
-		"isalnum": all(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
+		"isdigit": allIn(unicode.IsDigit), "isdecimal": allIn(unicode.IsDigit), "isnumeric": allIn(unicode.IsNumber),
+		"isalpha": allIn(unicode.IsLetter), "isspace": allIn(unicode.IsSpace),
+		"isalnum": allIn(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
 		"isascii": func(_ *run, s str, _ args) value {
 			return !hasRune(s, func(c rune) bool { return c > 0x7f })
 		},

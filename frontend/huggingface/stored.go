@@ -192,8 +192,7 @@ func scaled(r *reader, base string) (name string, t tensor, from []string, err e
 	w, s := r.types[name], r.types[scales]
 	if !r.HasWeight(name) || w.DType != ir.F8E4M3 && w.DType != ir.F8E5M2 || len(w.Shape) != 2 || !s.DType.IsFloat() {
 		return "", t, nil, fmt.Errorf("it is the scale of %q, which is %s: want a matrix of 8-bit floats with float "+
-			"scales",
-			name, w)
+			"scales", name, w)
 	}
 	rows, columns := w.Shape[0].Static(), w.Shape[1].Static()
 	block := [2]int{rows, columns}
@@ -201,12 +200,12 @@ func scaled(r *reader, base string) (name string, t tensor, from []string, err e
 	for _, d := range s.Shape {
 		elems *= d.Static()
 	}
-	switch across := func(n, size int) int { return (n + size - 1) / size }; {
+	blocks := func(n, size int) ir.Dim { return ir.D((n + size - 1) / size) }
+	switch {
 	case elems == 1: // one scale for the matrix
-	case elems == rows && (len(s.Shape) == 1 || s.Shape[len(s.Shape)-1].Static() == 1):
+	case elems == rows && (len(s.Shape) == 1 || s.Shape[len(s.Shape)-1].Is(1)):
 		block[0] = 1 // one scale for each row
-	case r.block[0] > 0 && len(s.Shape) == 2 && s.Shape[0].Static() == across(rows, r.block[0]) &&
-		s.Shape[1].Static() == across(columns, r.block[1]):
+	case r.block[0] > 0 && s.Shape.Equal(ir.Shape{blocks(rows, r.block[0]), blocks(columns, r.block[1])}):
 		block = r.block
 	default:
 		return "", t, nil, fmt.Errorf("the scales of %q %s are %s: want one, one for each row, or one for each block "+
@@ -217,13 +216,14 @@ func scaled(r *reader, base string) (name string, t tensor, from []string, err e
 	}
 	block[1] = min(block[1], columns)
 	m := scaledMatrix{name: name, scales: scales, rows: rows, columns: columns, block: block}
+	from = []string{name, scales}
 	plain, err := m.plain(r)
 	if err != nil || m.group() == 1 && columns > 1 { // a scale for each element would take more room than f32
-		return name, plain, []string{name, scales}, err
+		return name, plain, from, err
 	}
 	t = tensor{Type: w, load: func() (*ir.Data, error) { return r.Weight(name) }, packed: true,
 		more: ".weight_scale", with: m.rowScales(r), plain: &plain}
-	return name, t, []string{name, scales}, nil
+	return name, t, from, nil
 }
 
 // scaledMatrix is a matrix of 8-bit floats with a scale for each block of rows and columns.
@@ -233,8 +233,11 @@ type scaledMatrix struct {
 	block         [2]int
 }
 
-// across returns the number of blocks in a row.
-func (m scaledMatrix) across() int { return (m.columns + m.block[1] - 1) / m.block[1] }
+// scaleOf returns the number of the scale of an element.
+func (m scaledMatrix) scaleOf(row, column int) int {
+	blocksPerRow := (m.columns + m.block[1] - 1) / m.block[1]
+	return row/m.block[0]*blocksPerRow + column/m.block[1]
+}
 
 // group returns the size of the largest groups of columns that all have one size and one scale. The last block of a row
 // may be shorter than the others.
@@ -266,8 +269,7 @@ func (m scaledMatrix) plain(r *reader) (t tensor, err error) {
 			return nil, err
 		}
 		for i, v := range values {
-			at := i / m.columns / m.block[0] * m.across()
-			values[i] = v * scale[at+i%m.columns/m.block[1]]
+			values[i] = v * scale[m.scaleOf(i/m.columns, i%m.columns)]
 		}
 		out, err := ir.NewData(t.DType, m.rows, m.columns)
 		if err == nil {
@@ -290,8 +292,7 @@ func (m scaledMatrix) rowScales(r *reader) *tensor {
 			}
 			all := make([]float64, m.rows*groups)
 			for i := range all {
-				row, column := i/groups, i%groups*m.group()
-				all[i] = scale[row/m.block[0]*m.across()+column/m.block[1]]
+				all[i] = scale[m.scaleOf(i/groups, i%groups*m.group())]
 			}
 			return ir.FromFloats(ir.F32, all, m.rows, groups)
 		}}

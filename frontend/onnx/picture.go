@@ -65,11 +65,11 @@ func imageDecoder(c *call) []*value {
 	return []*value{{data: &ir.Data{DType: ir.U8, Dims: []int{r.Dy(), r.Dx(), channels}, Bytes: out}}}
 }
 
-// smooth returns the pixels of a picture that may have colours for fewer pixels than brightness. It interpolates
-// colours linearly, as ONNX defines it for JPEG. If webp is set, values are from 16 to 235 or 240 (ITU-R BT.601), and
-// otherwise from 0 to 255 (JFIF).
+// smooth returns a function of the pixels of a picture with subsampled chroma. It interpolates chroma linearly, as ONNX
+// defines it for JPEG: the four nearest samples count 9, 3, 3 and 1 sixteenths. If webp is set, values are from 16 to
+// 235 or 240 (ITU-R BT.601), and otherwise from 0 to 255 (JFIF).
 func smooth(p *pictures.YCbCr, webp bool) func(x, y int) color.NRGBA {
-	width, height := 1, 1 // of the pixels with one colour
+	width, height := 1, 1 // of the pixels that share a chroma sample
 	switch p.SubsampleRatio {
 	case pictures.YCbCrSubsampleRatio420:
 		width, height = 2, 2
@@ -78,7 +78,8 @@ func smooth(p *pictures.YCbCr, webp bool) func(x, y int) color.NRGBA {
 	case pictures.YCbCrSubsampleRatio440:
 		height = 2
 	}
-	// near returns a pixel with the second nearest colour, and whether the pixel is after the center of its own colour.
+	// near returns a coordinate with the second nearest sample, for coordinate `at` from low to high-1 and samples of
+	// `by` pixels. after is 1 if `at` is after the center of its own sample, and else 0.
 	near := func(at, by, low, high int) (other, after int) {
 		after = (at - low) % by
 		return max(low, min(at-1+2*after, high-1)), after
@@ -92,7 +93,7 @@ func smooth(p *pictures.YCbCr, webp bool) func(x, y int) color.NRGBA {
 		if height == 1 {
 			y1 = y
 		}
-		half := 8 // of 16, and JPEG rounds it up and down by turns
+		half := 8 // of 16, for rounding; JPEG rounds a half up for one pixel and down for the next
 		switch {
 		case webp:
 		case width == height:
@@ -100,11 +101,11 @@ func smooth(p *pictures.YCbCr, webp bool) func(x, y int) color.NRGBA {
 		default:
 			half = 4 + 4*(right+below)
 		}
-		colour := func(plane []byte) int {
+		chroma := func(plane []byte) int {
 			at := func(x, y int) int { return int(plane[p.COffset(x, y)]) }
 			return (9*at(x, y) + 3*at(x1, y) + 3*at(x, y1) + at(x1, y1) + half) / 16
 		}
-		luma, blue, red := int(p.Y[p.YOffset(x, y)]), colour(p.Cb), colour(p.Cr)
+		luma, blue, red := int(p.Y[p.YOffset(x, y)]), chroma(p.Cb), chroma(p.Cr)
 		channel := func(v int) byte { return byte(max(0, min(v, 255))) }
 		if webp {
 			luma = luma * 19077 >> 8

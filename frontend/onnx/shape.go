@@ -147,42 +147,20 @@ func (c *call) sliceArgs(s ir.Shape) []sliceArg {
 	return out
 }
 
-// sliceArg resolves and clamps the arguments of Slice for one axis.
+// sliceArg resolves and clamps the arguments of Slice for one axis. Negative numbers count from the end of the axis.
 func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 	if step == 0 {
 		c.fail("a step is 0")
 	}
-	low, high := ir.D(0), extent // the range to clamp start and end to
+	low, high := ir.D(0), extent // the range of end
 	if step < 0 {
 		low, high = ir.Dim{Add: -1}, extent.Plus(-1)
 	}
-	bound := func(d, low, high ir.Dim) ir.Dim {
-		if d.IsStatic() && d.Add < 0 {
-			if d.Add <= -math.MaxInt32 {
-				return low
-			}
-			d = extent.Plus(d.Add)
-			if !d.IsStatic() {
-				return d // assume that the axis has the same extent
-			}
-		}
-		if d.IsStatic() && d.Add >= math.MaxInt32 || d == high {
-			return high
-		}
-		if low, ok := maxDims(c, d, low); ok {
-			if d, ok = minDims(c, low, high); ok {
-				return d
-			}
-		}
-		if d.IsStatic() && d.Add >= 0 { // a number on an axis of symbolic extent, which is assumed to be long enough
-			c.atLeast(extent, d.Add)
-			return d
-		}
+	first, okFirst := c.clamped(start, extent, ir.D(0), high)
+	last, okLast := c.clamped(end, extent, low, high)
+	if !okFirst || !okLast {
 		c.fail("the number of elements from %s to %s of an axis of extent %s is unknown", start, end, extent)
-		return d
 	}
-	first := bound(start, ir.D(0), high)
-	last := bound(end, low, high)
 	size, err := last.Less(first)
 	if !first.IsStatic() {
 		if step != 1 || err != nil {
@@ -197,6 +175,32 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 		last = first
 	}
 	return sliceArg{first, last, step}
+}
+
+// clamped resolves a position on an axis, and clamps it to low and high. ok is false if symbols leave the result open.
+func (c *call) clamped(d, extent, low, high ir.Dim) (_ ir.Dim, ok bool) {
+	if d.IsStatic() && d.Add < 0 {
+		if d.Add <= -math.MaxInt32 {
+			return low, true
+		}
+		d = extent.Plus(d.Add)
+		if !d.IsStatic() {
+			return d, true // vkc assumes that the axis is long enough
+		}
+	}
+	if d.IsStatic() && d.Add >= math.MaxInt32 || d == high {
+		return high, true
+	}
+	if atLeastLow, ok := maxDims(c, d, low); ok {
+		if clamped, ok := minDims(c, atLeastLow, high); ok {
+			return clamped, true
+		}
+	}
+	if d.IsStatic() && d.Add >= 0 { // vkc assumes that an axis of symbolic extent is long enough
+		c.atLeast(extent, d.Add)
+		return d, true
+	}
+	return d, false
 }
 
 // slice builds Slice axis by axis: as a view, or as a dynamic_slice if its start depends on a symbol.

@@ -124,16 +124,18 @@ func splitLLaVA(c Config, width, height int, whole View) Tiling {
 			t.Views = append(t.Views, View{v.Width, v.Height, x - left, y - top})
 		}
 	}
-	side := c.side() // patches along a side of a view, and so rows of the whole picture are 0 to side*side-1
-	for i := range side * side {
+	side := c.side()       // patches along a side of a view
+	perView := side * side // patches of a view; those of the whole picture come first
+	for i := range perView {
 		t.Rows = append(t.Rows, i)
 	}
 	columns, rows := to[0]/c.PatchSize, to[1]/c.PatchSize // patches of the map of all tiles
 	padX, padY := padding(columns, rows, width, height)
 	for y := padY; y < rows-padY; y++ {
 		for x := padX; x < columns-padX; x++ {
-			tile := 1 + y/side*(columns/side) + x/side // its number among the views
-			t.Rows = append(t.Rows, tile*side*side+y%side*side+x%side)
+			view := 1 + y/side*(columns/side) + x/side // view 0 is the whole picture
+			patch := y%side*side + x%side              // in the view
+			t.Rows = append(t.Rows, view*perView+patch)
 		}
 		t.Rows = append(t.Rows, -1) // Newline
 	}

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,9 +57,9 @@ func Folded(op string, a, b Expr) (t Expr, ok bool) {
 	switch {
 	case left && right:
 		return foldLiterals(op, x, y)
-	case right && neutral(op, y.V, true) || b.Is("1.0") && (op == "*" || op == "/"):
+	case right && neutralRight(op, y.V) || b.Is("1.0") && (op == "*" || op == "/"):
 		return a, true
-	case left && neutral(op, x.V, false) || a.Is("1.0") && op == "*":
+	case left && neutralLeft(op, x.V) || a.Is("1.0") && op == "*":
 		return b, true
 	// x * 0, x & 0 and x % 1
 	case right && y.V == 0 && (op == "*" || op == "&"), right && y.V == 1 && op == "%" && y.suffix == "u":
@@ -110,19 +111,20 @@ func FloatOf(t Expr) (float32, bool) {
 	return float32(v), err == nil
 }
 
-// neutral reports whether v, as the right or left operand of op, leaves the other operand unchanged.
-func neutral(op string, v int64, right bool) bool {
+// neutralRight reports whether x op v is x.
+func neutralRight(op string, v int64) bool {
 	switch op {
-	case "+", "|", "^":
+	case "+", "|", "^", "-", "<<", ">>":
 		return v == 0
-	case "-", "<<", ">>":
-		return v == 0 && right
-	case "*":
+	case "*", "/":
 		return v == 1
-	case "/":
-		return v == 1 && right
 	}
 	return false
+}
+
+// neutralLeft reports whether v op x is x.
+func neutralLeft(op string, v int64) bool {
+	return slices.Contains([]string{"+", "|", "^", "*"}, op) && neutralRight(op, v)
 }
 
 // foldLiterals computes with two integer literals. uint literals wrap around.

@@ -124,20 +124,25 @@ func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	bytes, scale, _ := r.v.K.ByteRows(o.Value)
 	b := r.v.Buffers[bytes.Bind]
 	r.v.NeedStorage(b)
-	array := func(unit int, at expr.Expr) expr.Expr {
-		b.Units[unit] = true
-		return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[unit].View), b.Subscript(at))
+	// load reads the buffer in units of a number of bytes.
+	load := func(unitBytes int, i expr.Expr) expr.Expr {
+		b.Units[unitBytes] = true
+		return expr.At(expr.Of(b.Name+"_"+emit.PlaneUnits[unitBytes].View), b.Subscript(i))
 	}
-	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {
+	scaleOf := func(i expr.Expr) expr.Expr {
 		r.v.BindRow(i)
 		r.v.BindAxis(r.v.Fold, k)
 		r.v.Plan([]*kernel.Expr{scale}, []kernel.Index{bytes.Index})
 		return r.v.Value(scale)
-	}, func(_, _ expr.Expr, use func(t, word expr.Expr)) {
+	}
+	// words is called after scaleOf, with the coordinates that scaleOf has bound.
+	words := func(_, _ expr.Expr, use func(t, word expr.Expr)) {
 		first := r.v.Named("word", expr.Binary("/", r.v.IndexExpr(bytes.Index), expr.Uint(4)))
-		r.v.eachWord(func(t expr.Expr) expr.Expr { return array(4, expr.Plus(first, t)) },
-			func(w expr.Expr) expr.Expr { return array(16, expr.Plus(expr.Binary("/", first, expr.Uint(4)), w)) }, use)
-	})
+		firstFour := expr.Binary("/", first, expr.Uint(4))
+		r.v.eachWord(func(t expr.Expr) expr.Expr { return load(4, expr.Plus(first, t)) },
+			func(w expr.Expr) expr.Expr { return load(16, expr.Plus(firstFour, w)) }, use)
+	}
+	return r.v.byteStrip(o, scaleOf, words)
 }
 
 // rowWords is the number of words that an invocation holds for one row of a strip: one per quad and base-256 digit.
