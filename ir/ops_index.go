@@ -62,16 +62,21 @@ func wantSomething(s Shape, axis int) error {
 	return nil
 }
 
-// inferGather is the type rule of gather: the result has the shape of the indices.
-func inferGather(c *Call) (Type, error) {
-	x, idx := c.Shape(0), c.Shape(1)
-	axis, err := c.axis("axis", len(x))
-	if err == nil {
+// indexedAxis returns attribute axis, for an op that indexes argument 0 along it by argument 1.
+func (c *Call) indexedAxis() (axis int, err error) {
+	if axis, err = c.axis("axis", len(c.Shape(0))); err == nil {
 		err = c.wantIndices(1)
 	}
 	if err == nil {
 		err = c.rejectBlocks()
 	}
+	return axis, err
+}
+
+// inferGather is the type rule of gather: the result has the shape of the indices.
+func inferGather(c *Call) (Type, error) {
+	x, idx := c.Shape(0), c.Shape(1)
+	axis, err := c.indexedAxis()
 	if err != nil {
 		return Type{}, err
 	}
@@ -90,13 +95,7 @@ func inferGather(c *Call) (Type, error) {
 // inferIndexSelect is the type rule of index_select: the indexed axis gets the extent of the vector of indices.
 func inferIndexSelect(c *Call) (Type, error) {
 	x, idx := c.Shape(0), c.Shape(1)
-	axis, err := c.axis("axis", len(x))
-	if err == nil {
-		err = c.wantIndices(1)
-	}
-	if err == nil {
-		err = c.rejectBlocks()
-	}
+	axis, err := c.indexedAxis()
 	if err != nil {
 		return Type{}, err
 	}
@@ -188,13 +187,7 @@ func inferPad(c *Call) (Type, error) {
 // inferDynamicSlice is the type rule of dynamic_slice: the axis gets the extent of attribute size.
 func inferDynamicSlice(c *Call) (Type, error) {
 	x, size := c.Shape(0), c.Attrs.Shape("size")
-	axis, err := c.axis("axis", len(x))
-	if err == nil {
-		err = c.wantIndices(1)
-	}
-	if err == nil {
-		err = c.rejectBlocks()
-	}
+	axis, err := c.indexedAxis()
 	if err != nil {
 		return Type{}, err
 	}

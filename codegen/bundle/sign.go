@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/vkc-go/vkc/internal/atomicfile"
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
@@ -132,7 +133,7 @@ func Sign(path, out string, key ed25519.PrivateKey) error {
 		return err
 	}
 	err = mmap.Guard(func() error {
-		return writeFile(out, func(to sink) error { return f.copySigned(to, key) })
+		return atomicfile.Write(out, 0o666, func(to *atomicfile.File) error { return f.copySigned(to, key) })
 	})
 	if err != nil {
 		return fmt.Errorf("vkb: sign %s: %w", path, err)

@@ -64,23 +64,10 @@ func Encode(c *Contents) ([]byte, error) {
 
 // Write writes the bundle to path. The file appears only when it is complete. Weights are copied one at a time.
 func Write(path string, c *Contents) error {
-	if err := writeFile(path, func(to sink) error { return encode(to, c) }); err != nil {
+	if err := atomicfile.Write(path, 0o666, func(f *atomicfile.File) error { return encode(f, c) }); err != nil {
 		return fmt.Errorf("vkb: write %s: %w", path, err)
 	}
 	return nil
-}
-
-// writeFile writes a file that appears only when it is complete.
-func writeFile(path string, write func(to sink) error) error {
-	f, err := atomicfile.Create(path, 0o666)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := write(f); err != nil {
-		return err
-	}
-	return f.Commit()
 }
 
 // buffer is a sink in memory.

@@ -28,15 +28,19 @@ const (
 	tempSuffix = ".tmp"
 )
 
-// WriteFile is os.WriteFile made atomic. perm is subject to the umask, also
-// where path already exists.
+// WriteFile is os.WriteFile made atomic. perm is subject to the umask, even if path exists already.
 func WriteFile(path string, data []byte, perm fs.FileMode) error {
+	return Write(path, perm, func(f *File) error { _, err := f.Write(data); return err })
+}
+
+// Write calls write with a new file, and puts the file at path if write returns no error.
+func Write(path string, perm fs.FileMode, write func(f *File) error) error {
 	f, err := Create(path, perm)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if _, err := f.Write(data); err != nil {
+	if err := write(f); err != nil {
 		return err
 	}
 	return f.Commit()
