@@ -1,6 +1,7 @@
 package gomlx
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"sync"
@@ -208,7 +209,7 @@ func (buf *Buffer) ToFlatData(flat any) error {
 		return err
 	}
 	err = s.read(to)
-	return firstError(err, s.close())
+	return cmp.Or(err, s.close())
 }
 
 // Data implements compute.Buffer: it returns compute.ErrNotImplemented, because buffers are not shared with the host.
@@ -227,14 +228,4 @@ func (buf *Buffer) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error
 		return nil, err
 	}
 	return newBuffer(buf.backend, buf.shape.DType, s), nil
-}
-
-// firstError returns the first error that is not nil.
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package gomlx
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -397,7 +398,7 @@ func (r *routine) run(ctx context.Context, b *Backend, in []*storage, symbols ma
 	known := map[*value]*storage{}
 	defer func() {
 		for _, s := range known {
-			err = firstError(err, s.close())
+			err = cmp.Or(err, s.close())
 		}
 	}()
 	for i, v := range r.inputs {

@@ -1,6 +1,7 @@
 package quant
 
 import (
+	"cmp"
 	"runtime"
 	"sync"
 
@@ -27,10 +28,5 @@ func forChunks(n, elems, workers int, fn func(lo, hi int) error) error {
 		wg.Go(func() { errs[i] = mmap.Guard(func() error { return fn(n*i/workers, n*(i+1)/workers) }) })
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...) // the first one
 }

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"bytes"
 	"encoding/binary"
 	"fmt"
@@ -258,10 +259,5 @@ func same(have, want *ir.Data, tol ir.Tolerance) error {
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(errs...) // the first one
 }
