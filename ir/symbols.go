@@ -135,7 +135,7 @@ func (b binding) explicit(g *Graph, values map[string]int64) error {
 	if s, ok := firstBad(values, outside); ok {
 		bound, known := g.symbols[s]
 		if !known {
-			return fmt.Errorf("unknown symbol %s: the graph has %s", s, listOr(g.Symbols(), "none"))
+			return fmt.Errorf("unknown symbol %s: the graph has %s", s, listOrNone(g.Symbols()))
 		}
 		return OutsideBound(s, values[s], 0, bound)
 	}
@@ -207,13 +207,13 @@ func unknownInput(g *Graph, name string) error {
 	for _, n := range g.Leaves(OpInput) {
 		names = append(names, n.Name())
 	}
-	return fmt.Errorf("unknown input %q: the graph has %s", name, listOr(names, "none"))
+	return fmt.Errorf("unknown input %q: the graph has %s", name, listOrNone(names))
 }
 
-// listOr joins names with commas, or returns none if there are none.
-func listOr(names []string, none string) string {
+// listOrNone joins names with commas. Without names it returns "none".
+func listOrNone(names []string) string {
 	if len(names) == 0 {
-		return none
+		return "none"
 	}
 	shown := make([]string, len(names))
 	for i, name := range names {

@@ -1,8 +1,8 @@
 package tune
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"runtime"

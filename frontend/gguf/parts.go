@@ -151,8 +151,8 @@ func (f *File) belongsTo(first *File) error {
 			continue
 		}
 		other, ok := first.Lookup(kv.Key)
-		a, aerr := appendValue(nil, kv.Value)
-		b, berr := appendValue(nil, other)
+		a, aerr := encodedValue(kv.Value)
+		b, berr := encodedValue(other)
 		if !ok || aerr != nil || berr != nil || !bytes.Equal(a, b) {
 			return fmt.Errorf("gguf: %s: metadata %q differs from %s: this part belongs to another model; fetch all "+
 				"parts again", f.src.Path, kv.Key, filepath.Base(first.src.Path))

@@ -150,14 +150,14 @@ func (c *cursor) readType(what string) (t ValueType, ok bool) {
 	return t, c.err == nil
 }
 
-// appendValue appends the type of v, which has one of the Go types of KV, and then v.
-func appendValue(b []byte, v any) ([]byte, error) {
+// encodedValue returns the type of v, which has one of the Go types of KV, and then v.
+func encodedValue(v any) ([]byte, error) {
 	for t, row := range valueTypes {
 		if row.codec != nil && row.codec.isOne(v) {
-			return row.codec.appendTo(appendU32(b, uint32(t)), v), nil
+			return row.codec.appendTo(appendU32(nil, uint32(t)), v), nil
 		}
 	}
-	return appendArray(appendU32(b, uint32(TypeArray)), v, 1)
+	return appendArray(appendU32(nil, uint32(TypeArray)), v, 1)
 }
 
 // appendArray appends the element type, the count and the elements of v, a slice.

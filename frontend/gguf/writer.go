@@ -44,7 +44,7 @@ func (w *Writer) Set(key string, value any) error {
 	if key == "" || len(key) > maxKeyBytes {
 		return fmt.Errorf("gguf: metadata key has %d bytes: want 1 to %d", len(key), maxKeyBytes)
 	}
-	encoded, err := appendValue(nil, value)
+	encoded, err := encodedValue(value)
 	if err != nil {
 		return fmt.Errorf("gguf: metadata %q: %w", key, err)
 	}

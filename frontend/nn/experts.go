@@ -138,7 +138,7 @@ func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
 func experts(row frontend.Tensor, w Weights, ids frontend.Tensor,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {
-		w.reportMatmul("weight", x, ids)
+		w.reportMatmul(x, ids)
 		matrices, scale := w.matrix(x.DType())
 		y := w.ordered(x, ids).MatMulID(matrices, ids)
 		if !scale.IsZero() {

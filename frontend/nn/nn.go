@@ -42,7 +42,7 @@ func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
 // multiplied returns x w^T, after the adapter. Observer and adapter see the elements of x in their own order.
 func (w Weights) multiplied(x frontend.Tensor) frontend.Tensor {
 	oneMatrix := frontend.Tensor{} // no ids that select matrices of a stack
-	w.reportMatmul("weight", x, oneMatrix)
+	w.reportMatmul(x, oneMatrix)
 	matrix, scale := w.matrix(x.DType())
 	y := w.ordered(x, oneMatrix).MatMulT(matrix)
 	if !scale.IsZero() {

@@ -78,10 +78,10 @@ func (w Weights) adaptedStack(name string, x, ids, y frontend.Tensor) frontend.T
 	return w.model.stack(w.name(name), x, ids, y)
 }
 
-// reportMatmul tells the observer of a matmul with a weight.
-func (w Weights) reportMatmul(name string, x, ids frontend.Tensor) {
+// reportMatmul tells the observer of a matmul with this layer's matrix.
+func (w Weights) reportMatmul(x, ids frontend.Tensor) {
 	if w.model.seen != nil {
-		w.model.seen(w.name(name), x, ids)
+		w.model.seen(w.name("weight"), x, ids)
 	}
 }
 

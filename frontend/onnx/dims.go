@@ -116,7 +116,7 @@ func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 // 0 is no such list, or if the op changes it.
 func sameDims(c *call) *value {
 	v := c.input(0)
-	to := c.typeAttr("to", 0)
+	to := c.typeAttr("to")
 	if !v.isDims || !dataTypes[to].dtype.IsInteger() || dataTypes[to].dtype.StorageOnly() {
 		return nil
 	}

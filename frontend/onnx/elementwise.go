@@ -66,7 +66,7 @@ var elementwiseOps = table{
 	"Clip":            tensorOp(clip),
 	"Cast": {fold: sameDims, build: func(c *call) []*value {
 		c.must("to", AttrInt)
-		return []*value{c.converted(c.x(0), c.typeAttr("to", 0))}
+		return []*value{c.converted(c.x(0), c.typeAttr("to"))}
 	}},
 	"CastLike": manyOp(func(c *call) []*value {
 		return []*value{c.converted(c.x(0), c.typeOf(c.input(1)))}
@@ -239,7 +239,7 @@ func clip(c *call) tensor {
 // bitcast reinterprets the bits as a dtype of the same width.
 func bitcast(c *call) tensor {
 	c.must("to", AttrInt)
-	x, to := c.x(0), c.typeAttr("to", 0).DType()
+	x, to := c.x(0), c.typeAttr("to").DType()
 	if to.Bits() != x.DType().Bits() {
 		c.fail("it reads the bits of %s as %s: want types with as many bits", x.DType(), to)
 	}

@@ -32,7 +32,7 @@ func init() {
 		"BatchNormalization": {{7, []string{"is_test"}, onNode(testedIfSaid)},
 			{9, []string{"spatial"}, onNode(ofChannels)}, {14, nil, onNode(trainedWhereWanted)}},
 		"Cast":   {{6, nil, onNode(numberOfType)}},
-		"Clip":   {inputSince(11, 1, "min", "max")},
+		"Clip":   {inputSince(11, "min", "max")},
 		"Concat": {{4, nil, onNode(func(c *call) { c.defaultInt("axis", 1) })}},
 		"DFT": {{20, []string{"axis"}, onNode(func(c *call) {
 			c.defaultInt("axis", 1)
@@ -40,7 +40,7 @@ func init() {
 		})}},
 		// Before opset 7, Dropout dropped elements unless is_test was set. Models for inference do not want that, and
 		// later opsets control it with an input.
-		"Dropout": {{7, []string{"is_test"}, leftOut("is_test")}, {10, nil, maskOfNumbers}, inputSince(12, 1, "ratio")},
+		"Dropout": {{7, []string{"is_test"}, leftOut("is_test")}, {10, nil, maskOfNumbers}, inputSince(12, "ratio")},
 		"GRU":     {outputsByName},
 		"Gemm":    {{7, []string{"broadcast"}, leftOut("broadcast")}}, // the shapes imply it
 		"GridSample": {{20, nil, onNode(func(c *call) {
@@ -51,20 +51,20 @@ func init() {
 		"LSTM":                      {outputsByName},
 		"LogSoftmax":                {{13, nil, flattened}},
 		"MeanVarianceNormalization": {{9, []string{"across_channels", "normalize_variance"}, onNode(acrossChannels)}},
-		"Pad":                       {{2, []string{"paddings"}, onNode(padsRenamed)}, inputSince(11, 1, "pads", "value")},
+		"Pad":                       {{2, []string{"paddings"}, onNode(padsRenamed)}, inputSince(11, "pads", "value")},
 		"PRelu":                     {{7, nil, onNode(slopePerChannel)}},
 		"RNN":                       {outputsByName},
-		"ReduceL1":                  {inputSince(18, 1, "axes")},
-		"ReduceL2":                  {inputSince(18, 1, "axes")},
-		"ReduceLogSum":              {inputSince(18, 1, "axes")},
-		"ReduceLogSumExp":           {inputSince(18, 1, "axes")},
-		"ReduceMax":                 {inputSince(18, 1, "axes")},
-		"ReduceMean":                {inputSince(18, 1, "axes")},
-		"ReduceMin":                 {inputSince(18, 1, "axes")},
-		"ReduceProd":                {inputSince(18, 1, "axes")},
-		"ReduceSum":                 {inputSince(13, 1, "axes")},
-		"ReduceSumSquare":           {inputSince(18, 1, "axes")},
-		"Reshape":                   {inputSince(5, 1, "shape")},
+		"ReduceL1":                  {inputSince(18, "axes")},
+		"ReduceL2":                  {inputSince(18, "axes")},
+		"ReduceLogSum":              {inputSince(18, "axes")},
+		"ReduceLogSumExp":           {inputSince(18, "axes")},
+		"ReduceMax":                 {inputSince(18, "axes")},
+		"ReduceMean":                {inputSince(18, "axes")},
+		"ReduceMin":                 {inputSince(18, "axes")},
+		"ReduceProd":                {inputSince(18, "axes")},
+		"ReduceSum":                 {inputSince(13, "axes")},
+		"ReduceSumSquare":           {inputSince(18, "axes")},
+		"Reshape":                   {inputSince(5, "shape")},
 		"Resize":                    {{11, nil, instead("Upsample")}},
 		"RoiAlign": {{16, nil, onNode(func(c *call) {
 			c.renameText("coordinate_transformation_mode", "output_half_pixel", nil)
@@ -74,14 +74,14 @@ func init() {
 			c.defaultFloat("alpha", 1.6732)
 			c.defaultFloat("gamma", 1.0507)
 		})}},
-		"Slice":     {inputSince(10, 1, "starts", "ends", "axes")},
+		"Slice":     {inputSince(10, "starts", "ends", "axes")},
 		"Softmax":   {{13, nil, flattened}},
-		"Split":     {inputSince(13, 1, "split")},
-		"Squeeze":   {inputSince(13, 1, "axes")},
+		"Split":     {inputSince(13, "split")},
+		"Squeeze":   {inputSince(13, "axes")},
 		"Tile":      {{6, nil, onNode(oneAxisRepeated)}},
-		"TopK":      {inputSince(10, 1, "k")},
-		"Unsqueeze": {inputSince(13, 1, "axes")},
-		"Upsample":  {{7, []string{"height_scale", "width_scale"}, onNode(twoScales)}, inputSince(9, 1, "scales")},
+		"TopK":      {inputSince(10, "k")},
+		"Unsqueeze": {inputSince(13, "axes")},
+		"Upsample":  {{7, []string{"height_scale", "width_scale"}, onNode(twoScales)}, inputSince(9, "scales")},
 	}
 }
 
@@ -119,12 +119,11 @@ func instead(op string) func(c *call, newer func() []*value) []*value {
 	}
 }
 
-// inputSince returns the change of version opset, in which attributes became inputs, the first of them input number
-// first.
-func inputSince(opset int64, first int, attrs ...string) change {
+// inputSince returns the change of version opset, in which attributes became inputs 1, 2 and so on.
+func inputSince(opset int64, attrs ...string) change {
 	return change{opset, attrs, onNode(func(c *call) {
 		for i, name := range attrs {
-			c.toInput(name, first+i)
+			c.toInput(name, 1+i)
 		}
 	})}
 }

@@ -78,7 +78,7 @@ func centred(x, zero tensor) tensor {
 func quantizeLinear(c *call) []*value {
 	x := c.x(0)
 	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
-	t, zero := c.typeAttr("output_dtype", 0), tensor{}
+	t, zero := c.typeAttr("output_dtype"), tensor{}
 	if c.has(2) {
 		if of := c.typeOf(c.in[2]); t != 0 && t != of {
 			c.fail("attribute output_dtype is %s, and the zero point is %s: want the same type", t, of)

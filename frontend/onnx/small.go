@@ -77,12 +77,12 @@ func (c *call) typeOf(v *value) DataType {
 	return 0
 }
 
-// typeAttr returns the type that an attribute names, or the default if it is missing or 0. Types that vkc does not have
+// typeAttr returns the type that an attribute names, or 0 if the node lacks the attribute. Types that vkc does not have
 // are errors.
-func (c *call) typeAttr(name string, otherwise DataType) DataType {
+func (c *call) typeAttr(name string) DataType {
 	a := c.attr(name, AttrInt)
 	if a == nil || a.Int == 0 {
-		return otherwise
+		return 0
 	}
 	t := DataType(a.Int)
 	if dataTypes[t].dtype == ir.Invalid {

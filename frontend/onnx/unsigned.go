@@ -72,7 +72,7 @@ func (c *call) unsignedRule() (unsignedRule, bool) {
 // i64 is the order of uint64. It fails for other ops.
 func (c *call) forUnsigned(build func(c *call) []*value) func(c *call) []*value {
 	first := slices.IndexFunc(c.in, isUnsigned)
-	toUnsigned := c.node.Op == "Cast" && dataTypes[c.inspector().typeAttr("to", 0)].unsigned
+	toUnsigned := c.node.Op == "Cast" && dataTypes[c.inspector().typeAttr("to")].unsigned
 	if first < 0 && !toUnsigned {
 		return build
 	}
@@ -193,7 +193,7 @@ func meanUnsigned(c *call) []*value {
 // castUnsigned builds Cast and CastLike from or to uint64.
 func castUnsigned(c *call) []*value {
 	x, from := c.x(0), isUnsigned(c.in[0])
-	to := c.typeAttr("to", 0)
+	to := c.typeAttr("to")
 	if c.node.Op == "CastLike" {
 		to = c.typeOf(c.input(1))
 	}

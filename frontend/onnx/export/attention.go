@@ -50,7 +50,7 @@ func rope(c *call) string {
 	turn = c.cast(c.emit("Mod", []string{turn, whole}), ir.F32)
 	// The angles are [outer…, T, pairs]. x has axes between the outer ones and T, and between T and the innermost.
 	angles := c.emit("Mul", []string{turn, c.scalar(ir.F32, 0x1p-31*math.Pi)})
-	axis, outer := axisOf(n, "axis", rank), n.Arg(1).Rank()-1
+	axis, outer := axisOf(n, rank), n.Arg(1).Rank()-1
 	var ones []int64
 	for i := outer; i < axis; i++ {
 		ones = append(ones, int64(i))

@@ -26,7 +26,7 @@ func constant(c *call) string {
 // iota_ writes op iota, the coordinates along an axis: a range that is expanded to the other axes.
 func iota_(c *call) string {
 	s, t := c.node.Shape(), c.node.DType()
-	axis := axisOf(c.node, "axis", len(s))
+	axis := axisOf(c.node, len(s))
 	x := c.cast(c.ranged(s[axis]), t)
 	if len(s) == 1 {
 		return x
@@ -44,9 +44,9 @@ func (w *writer) ranged(d ir.Dim) string {
 	return w.emit("Range", []string{w.scalar(ir.I64, 0), w.number(d), w.scalar(ir.I64, 1)})
 }
 
-// axisOf returns an axis attribute, counted from 0.
-func axisOf(n *ir.Node, name string, rank int) int {
-	axis := n.Attrs().Int(name)
+// axisOf returns attribute axis, counted from 0.
+func axisOf(n *ir.Node, rank int) int {
+	axis := n.Attrs().Int("axis")
 	if axis < 0 {
 		axis += rank
 	}
@@ -259,7 +259,7 @@ func slice(c *call) string {
 // flip writes op flip: each flipped axis is a slice with step -1, from the last element to before the first.
 func flip(c *call) string {
 	x := c.arg(0)
-	for i, flipped := range axesOf(c.node, "axes") {
+	for i, flipped := range axesOf(c.node) {
 		if flipped {
 			x = c.emit("Slice", []string{x, c.ints(-1), c.ints(math.MinInt64), c.ints(int64(i)), c.ints(-1)})
 		}
@@ -267,10 +267,10 @@ func flip(c *call) string {
 	return x
 }
 
-// axesOf returns which axes of the argument an attribute lists.
-func axesOf(n *ir.Node, name string) []bool {
+// axesOf returns which axes of the argument attribute axes lists.
+func axesOf(n *ir.Node) []bool {
 	list := make([]bool, n.Arg(0).Rank())
-	for _, axis := range n.Attrs().Ints(name) {
+	for _, axis := range n.Attrs().Ints("axes") {
 		if axis < 0 {
 			axis += int64(len(list))
 		}
@@ -380,7 +380,7 @@ func variance(c *call) string {
 	x, t := c.float(0), computed(c.node.DType())
 	d := c.emit("Sub", []string{x, c.reduction("ReduceMean", x, true)})
 	sum := c.reduction("ReduceSum", c.emit("Mul", []string{d, d}), c.keeps())
-	folded, all := axesOf(c.node, "axes"), len(c.node.Attrs().Ints("axes")) == 0
+	folded, all := axesOf(c.node), len(c.node.Attrs().Ints("axes")) == 0
 	var over ir.Shape
 	for i, e := range c.node.Arg(0).Shape() {
 		if all || folded[i] {
@@ -435,7 +435,7 @@ func scan(op string) func(c *call) string {
 	return func(c *call) string {
 		a := c.node.Attrs()
 		x, t := c.wide(0)
-		s, axis := c.node.Shape(), axisOf(c.node, "axis", c.node.Rank())
+		s, axis := c.node.Shape(), axisOf(c.node, c.node.Rank())
 		at := axis
 		if n := int64(a.Int("restart")); n > 0 {
 			parts, ok := s[axis].Quo(n)
@@ -459,7 +459,7 @@ func scan(op string) func(c *call) string {
 // sorted writes ops sort, argsort and topk_indices as TopK. For the first two it takes all elements.
 func sorted(c *call) string {
 	a, x := c.node.Attrs(), c.node.Arg(0)
-	axis := axisOf(c.node, "axis", x.Rank())
+	axis := axisOf(c.node, x.Rank())
 	k, largest := c.dim(x.Shape()[axis]), a.Bool("descending")
 	if c.node.Op() == ir.OpTopKIndices {
 		k, largest = c.ints(int64(a.Int("k"))), a.Bool("largest")

@@ -10,7 +10,7 @@ import (
 // isWithin reports whether the elements of a constant are indices into an axis.
 func isWithin(n *ir.Node, d ir.Dim) bool {
 	if n.Op() == ir.OpIota {
-		extent := n.Shape()[axisOf(n, "axis", n.Rank())]
+		extent := n.Shape()[axisOf(n, n.Rank())]
 		return extent == d || extent.Max() <= d.Min()
 	}
 	if n.Op() != ir.OpConst {
@@ -45,7 +45,7 @@ func (c *call) index(i int, d ir.Dim) string {
 func gather(op string) func(c *call) string {
 	return func(c *call) string {
 		s := c.node.Arg(0).Shape()
-		axis := axisOf(c.node, "axis", len(s))
+		axis := axisOf(c.node, len(s))
 		return c.emit(op, []string{c.arg(0), c.index(1, s[axis])}, attribute{"axis", int64(axis)})
 	}
 }
@@ -66,14 +66,14 @@ func (c *call) run(start int, extent, size ir.Dim, wrap bool) string {
 // dynamicSlice gathers the elements, because vkc and others read no Slice with a computed start.
 func dynamicSlice(c *call) string {
 	s, size := c.node.Arg(0).Shape(), c.node.Attrs().Shape("size")[0]
-	axis := axisOf(c.node, "axis", len(s))
+	axis := axisOf(c.node, len(s))
 	return c.emit("Gather", []string{c.arg(0), c.run(1, s[axis], size, false)}, attribute{"axis", int64(axis)})
 }
 
 // dynamicUpdateSlice writes op dynamic_update_slice as a scatter.
 func dynamicUpdateSlice(c *call) string {
 	s, u := c.node.Shape(), c.node.Arg(1).Shape()
-	axis := axisOf(c.node, "axis", len(s))
+	axis := axisOf(c.node, len(s))
 	if u[axis] == s[axis] && !c.node.Attrs().Bool("wrap") {
 		return c.arg(1)
 	}
@@ -134,7 +134,7 @@ func (c *call) orRoom(x string, d ir.Dim) string {
 // scatter writes updates at indices along an axis. Ones out of range go to an element that is cut off.
 func scatter(c *call) string {
 	s := c.node.Shape()
-	axis := axisOf(c.node, "axis", len(s))
+	axis := axisOf(c.node, len(s))
 	return c.scattered(c.cast(c.arg(1), ir.I64), axis)
 }
 
@@ -147,7 +147,7 @@ func (c *call) scattered(x string, axis int) string {
 
 // indexAdd writes op index_add: a scatter with indices that are equal along the other axes.
 func indexAdd(c *call) string {
-	axis := axisOf(c.node, "axis", c.node.Rank())
+	axis := axisOf(c.node, c.node.Rank())
 	return c.scattered(c.spread(c.cast(c.arg(1), ir.I64), axis, c.node.Arg(2).Shape()), axis)
 }
 
