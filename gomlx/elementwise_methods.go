@@ -170,7 +170,7 @@ func (f *Function) Mul(x, y compute.Value) (compute.Value, error) {
 	return f.binary(compute.OpTypeMul, x, y)
 }
 
-// Pow implements compute.Function: x^y. Integers wrap. A negative integer y truncates 1/x^-y.
+// Pow implements compute.Function: x^y. Integers wrap. For a negative integer y the result is 1/x^-y, truncated.
 func (f *Function) Pow(x, y compute.Value) (compute.Value, error) {
 	return f.binary(compute.OpTypePow, x, y)
 }

@@ -139,7 +139,7 @@ func roundSignedScales(q *[16]int8, v *[16]float32, least, most int32) (unit flo
 	return 1 / inv
 }
 
-// put stores levels minus r.least.
+// put stores each level less r.least, as a byte.
 func (r levelRange) put(q []byte, levels *[maxGroup]float32) {
 	for i := range q {
 		q[i] = byte(int32(levels[i]) - r.least)

@@ -38,7 +38,7 @@ func difference(r *rand.Rand) (string, string) {
 // columns are the names of digits, the lowest first: a small model adds in the order of the carries.
 var columns = []string{"Ones", "Tens", "Hundreds"}
 
-// digits returns the digits of two numbers, the lowest first, and as many of each as the larger number has.
+// digits returns pairs of digits of two numbers, the lowest first. The smaller number is padded with zeros.
 func digits(a, b int) (list [][2]int) {
 	for a > 0 || b > 0 {
 		list = append(list, [2]int{a % 10, b % 10})

@@ -198,7 +198,7 @@ func elements(dims []int) int {
 	return n
 }
 
-// sameRows reports whether the last axes are equal, along which blocks are.
+// sameRows reports whether two shapes have equal extents along the last axis, the axis of blocks.
 func sameRows(a, b []int) bool { return len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] }
 
 // partDims returns the dims of one of the tensors, as a part of the weight.

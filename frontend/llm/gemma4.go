@@ -106,7 +106,7 @@ func (c Config) besides() []weightSpec {
 }
 
 // gemma4Experts computes a mixture of experts with a norm before it. The router has a norm of its own, and the share of
-// each expert a factor.
+// each expert is multiplied by a factor.
 func (l layer) gemma4Experts(x frontend.Tensor) frontend.Tensor {
 	scored := x.RMSNorm(frontend.Tensor{}, l.NormEps).MulScalar(1 / math.Sqrt(float64(l.Width))).
 		Mul(l.float("ffn_gate_inp.scale"))

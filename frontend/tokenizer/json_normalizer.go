@@ -103,7 +103,7 @@ func mapped(text string, f func(r rune) rune) string {
 	return b.String()
 }
 
-// without removes characters.
+// without removes the characters for which drop returns true.
 func without(text string, drop func(r rune) bool) string {
 	return mapped(text, func(r rune) rune {
 		if drop(r) {

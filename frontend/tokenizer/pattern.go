@@ -353,7 +353,7 @@ func (m *matching) looksAt(in *instruction, at int) bool {
 	return size > 0 && in.set.has(r)
 }
 
-// note marks a state as failed, until the attempt succeeds.
+// note marks a state as failed. If the attempt succeeds, succeed removes the mark.
 func (m *matching) note(bit int) {
 	set(m.fails, bit)
 	m.trail = append(m.trail, bit)

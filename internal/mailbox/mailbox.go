@@ -177,7 +177,7 @@ func (m *Mailbox) Close() error {
 // SlotWords returns the number of words that the mailbox has for slots.
 func (m *Mailbox) SlotWords() int { return m.size }
 
-// SetSlotWords sets the number of words for slots in each device's own memory. Call it if the slots are there.
+// SetSlotWords sets the number of words for slots, if the slots are in each device's own memory.
 func (m *Mailbox) SetSlotWords(words int) { m.size = words }
 
 // Addresses are the addresses that a device uses for a mailbox.

@@ -92,7 +92,7 @@ func beforeWidening(n *ir.Node) *ir.Node {
 	return n
 }
 
-// storeResults stores the cluster's results: perPoint or perElement.
+// storeResults stores the cluster's results, once per point or once per element (see perPoint).
 func (l *lowerer) storeResults(rate bool) {
 	for _, n := range l.c.Stored {
 		l.store(n, l.resultCoords(n), rate)

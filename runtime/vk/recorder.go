@@ -234,7 +234,7 @@ func (rec *recorder) dispatches(symbols map[string]int64) []int {
 }
 
 // recordSteps makes a recording of the copies in before, and then of the dispatches of a run with the given bindings.
-// symbols determine its path.
+// symbols are the values of a run on the recording's path (see pathOf).
 func (rec *recorder) recordSteps(name string, bindings *Bindings, symbols map[string]int64,
 	before []bufferCopy) *Recording {
 	steps := rec.dispatches(symbols)

@@ -114,8 +114,8 @@ func (e *Emitter) VectorIndex(r Run, x kernel.Index) expr.Expr {
 	return e.IndexExpr(rest.Plus(kernel.Axis(r.Axis, ir.D(2)))) // any extent except 1 keeps the axis
 }
 
-// loadVectors loads values of r.Width neighbouring elements as vectors: all values on which the roots depend that allow
-// it, and random words. It returns the vector of each value.
+// loadVectors loads r.Width neighbouring elements as a vector, for each load below the roots that allows it. It also
+// makes vectors of random words. It returns the vector of each value.
 func (e *Emitter) loadVectors(r Run, roots []*kernel.Expr) map[*kernel.Expr]expr.Expr {
 	vectors := map[*kernel.Expr]expr.Expr{}
 	e.Plan(nil, nil)

@@ -64,7 +64,7 @@ func (v *matVec) subnormal() bool { return v.S.Subnormals && !v.S.IntDot }
 // smallSums reports whether sums keep this factor of 2^-24 too, until scaleUpSums removes it.
 func (v *matVec) smallSums() bool { return v.subnormal() && v.S.Chained }
 
-// biasSubnormals adjusts the bias: signed quants are unpacked as subnormals with an offset of 128.
+// biasSubnormals adjusts the bias, because unpacking to subnormals adds 128 to signed quants.
 func (v *matVec) biasSubnormals() {
 	if f := &v.run.Form; v.subnormal() && f.Signed {
 		f.Bias += 128
