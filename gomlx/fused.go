@@ -193,6 +193,14 @@ func (a *attention) operands(query, key, value compute.Value) []compute.Value {
 	return append([]compute.Value{query, key, value}, given(o.Mask, o.Bias, o.QuerySeqLen, o.KeyValueSeqLen)...)
 }
 
+// joined returns f(a, b), or b if a is the zero tensor.
+func joined(a, b tensor, f func(a, b tensor) tensor) tensor {
+	if a.IsZero() {
+		return b
+	}
+	return f(a, b)
+}
+
 // build writes the attention. Its axes are batch, heads, positions and elements, whatever the layout.
 func (a *attention) build(in []tensor) tensor {
 	swap := func(t tensor) tensor {
@@ -215,40 +223,29 @@ func (a *attention) build(in []tensor) tensor {
 	if a.options.Scale != 0 {
 		options = append(options, frontend.Scale(a.options.Scale))
 	}
-	// seen marks the keys that a query sees; scores are added to the attention scores.
+	// seen marks the keys that a query sees, and scores are added to the attention scores. The zero tensor is for none.
 	var seen, scores tensor
-	both := func(with tensor) {
-		if seen.IsZero() {
-			seen = with
-		} else {
-			seen = seen.And(with)
-		}
-	}
 	switch {
 	case mask.IsZero():
 	case mask.DType() == ir.Bool:
-		both(mask)
+		seen = mask
 	default:
 		scores = cast(mask, q.DType())
 	}
 	if !bias.IsZero() {
-		if scores.IsZero() {
-			scores = cast(bias, q.DType())
-		} else {
-			scores = scores.Add(cast(bias, q.DType()))
-		}
+		scores = joined(scores, cast(bias, q.DType()), tensor.Add)
 	}
 	switch {
 	case a.options.Causal && rows == columns && seen.IsZero() && queries.IsZero():
 		options = append(options, frontend.Causal())
 	case a.options.Causal: // queries and keys are aligned at the first key
-		both(b.Iota(ir.I32, 1, rows, columns).Le(b.Iota(ir.I32, 0, rows, columns)))
+		seen = joined(seen, b.Iota(ir.I32, 1, rows, columns).Le(b.Iota(ir.I32, 0, rows, columns)), tensor.And)
 	}
 	if !queries.IsZero() {
 		before := func(lengths tensor, axis int) tensor {
 			return b.Iota(ir.I32, axis, 1, 1, rows, columns).Lt(cast(lengths, ir.I32).Reshape(-1, 1, 1, 1))
 		}
-		both(before(queries, 2).And(before(keys, 3)))
+		seen = joined(seen, before(queries, 2).And(before(keys, 3)), tensor.And)
 	}
 	switch {
 	case seen.IsZero() && !scores.IsZero():

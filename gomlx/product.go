@@ -421,11 +421,7 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 		inside := tensor{}
 		for i, a := range toAxes {
 			fits := at[i].Ge(at[i].Lit(0)).And(at[i].Le(at[i].Lit(float64(extent(x, a) - window[a]))))
-			if inside.IsZero() {
-				inside = fits
-			} else {
-				inside = inside.And(fits)
-			}
+			inside = joined(inside, fits, tensor.And)
 		}
 		axes := slices.Clone(toAxes)
 		for a, n := range window { // a window along an axis that is not indexed begins at 0

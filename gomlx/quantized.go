@@ -70,6 +70,29 @@ func (f *Function) QuantizedEmbeddingLookup(data, indices compute.Value, q *comp
 	return f.addBlocks(op, shape)
 }
 
+// checkIntegers returns an error unless vkc can multiply by the integer weights args[1] with the scales, and the zero
+// points if there are some, that follow in args.
+func checkIntegers(kind compute.OpType, args []*value, q *compute.Quantization) error {
+	ws := args[1].shape
+	switch {
+	case numbersOf[q.Scheme] == nil || ws.DType.Bits() < 8 || !ws.DType.IsInt():
+		return errors.Wrapf(compute.ErrNotImplemented, "%s by scheme %s of %s", kind, q.Scheme, ws.DType)
+	case q.Scheme == compute.QuantNF4 && q.ZeroPoint != nil:
+		return errors.Errorf("%s: scheme %s has no zero point", kind, q.Scheme)
+	case ws.Rank() != 2 || q.BlockAxis != 1 || q.BlockSize < 1:
+		return errors.Errorf("%s: the weights are %s in blocks of %d along axis %d: want two axes, blocks along axis 1",
+			kind, ws, q.BlockSize, q.BlockAxis)
+	}
+	perBlock := []int{ws.Dimensions[0], (ws.Dimensions[1] + q.BlockSize - 1) / q.BlockSize}
+	for i := range given(q.Scale, q.ZeroPoint) {
+		if s := args[2+i].shape; !slices.Equal(s.Dimensions, perBlock) {
+			return errors.Errorf("%s: scales or zero points are %s, want %v for weights %s in blocks of %d", kind, s,
+				perBlock, ws, q.BlockSize)
+		}
+	}
+	return nil
+}
+
 // FusedQuantizedDense implements compute.Function, for quantized blocks, and for integers with scales. The integers are
 // numbers or indices into NF4's table (Dettmers et al. 2023).
 func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *compute.Quantization,
@@ -101,23 +124,11 @@ func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *comput
 			return nil, err
 		}
 		op.blocks = map[int]ir.DType{1: t}
-	case numbersOf[q.Scheme] == nil || ws.DType.Bits() < 8 || !ws.DType.IsInt():
-		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s by scheme %s of %s", kind, q.Scheme, ws.DType)
-	case q.Scheme == compute.QuantNF4 && q.ZeroPoint != nil:
-		return nil, errors.Errorf("%s: scheme %s has no zero point", kind, q.Scheme)
-	case ws.Rank() != 2 || q.BlockAxis != 1 || q.BlockSize < 1:
-		return nil,
-			errors.Errorf("%s: the weights are %s in blocks of %d along axis %d: want two axes, blocks along axis 1",
-				kind, ws, q.BlockSize, q.BlockAxis)
 	default:
-		in, out = ws.Dimensions[0], ws.Dimensions[1]
-		each := []int{in, (out + q.BlockSize - 1) / q.BlockSize}
-		for i := range given(q.Scale, q.ZeroPoint) {
-			if s := args[2+i].shape; !slices.Equal(s.Dimensions, each) {
-				return nil, errors.Errorf("%s: scales or zero points are %s, want %v for weights %s in blocks of %d",
-					kind, s, each, ws, q.BlockSize)
-			}
+		if err := checkIntegers(kind, args, q); err != nil {
+			return nil, err
 		}
+		in, out = ws.Dimensions[0], ws.Dimensions[1]
 	}
 	if xs.Rank() < 1 || xs.Dimensions[xs.Rank()-1] != in || xs.DType != dtypes.Float32 {
 		return nil, errors.Errorf("%s: x is %s, want Float32 with a last axis of extent %d", kind, xs, in)
