@@ -196,29 +196,18 @@ func (c *call) seen(h heads) string {
 	return seen
 }
 
-// attentionParts writes attention as matmuls and a softmax. If lse is set, it writes the logarithm of the softmax's
-// denominators instead.
-func (c *call) attentionParts(h heads, lse bool) string {
-	a, t := c.node.Attrs(), h.t
-	rank := c.node.Arg(0).Rank()
-	inner := func(i int) ir.Dim { s := c.node.Arg(i).Shape(); return s[len(s)-1] }
-	// Heads of queries that share keys are an axis of their own: [outer…, G, H/G, rows, D].
-	share, ok := h.h.Quo(h.g.Add)
-	if !h.g.IsStatic() || !ok {
-		return c.fail("%s heads share the keys of %s: want fixed numbers of heads", h.h, h.g)
-	}
-	grouped := func(rows, last ir.Dim) ir.Shape { return slices.Concat(h.outer, ir.Shape{h.g, share, rows, last}) }
-	q := c.reshaped(h.q, grouped(h.rows, inner(0)))
+// maskedScores writes the scores of attention, [outer…, H, rows, keys], for queries q [outer…, G, H/G, rows, D].
+func (c *call) maskedScores(h heads, q string) string {
+	t, rank := h.t, c.node.Arg(0).Rank()
 	// The new axis broadcasts the keys to the queries that share them.
 	k := c.unsqueezed(h.k, int64(rank-2))
 	scores := c.emit("MatMul", []string{q, c.swapped(k, rank+1)})
 	scores = c.emit("Mul", []string{scores, c.scalar(t, c.attentionScale())})
-	if cap := a.Float("softcap"); cap != 0 {
+	if cap := c.node.Attrs().Float("softcap"); cap != 0 {
 		scores = c.emit("Tanh", []string{c.emit("Div", []string{scores, c.scalar(t, cap)})})
 		scores = c.emit("Mul", []string{scores, c.scalar(t, cap)})
 	}
-	full := slices.Concat(h.outer, ir.Shape{h.h, h.rows, h.keys})
-	scores = c.reshaped(scores, full)
+	scores = c.reshaped(scores, slices.Concat(h.outer, ir.Shape{h.h, h.rows, h.keys}))
 	hidden := c.scalar(t, math.Inf(-1))
 	if h.mask != nil {
 		if m := c.value(h.mask); h.mask.DType().IsFloat() {
@@ -233,6 +222,20 @@ func (c *call) attentionParts(h heads, lse bool) string {
 	if seen := c.seen(h); seen != "" {
 		scores = c.emit("Where", []string{seen, scores, hidden})
 	}
+	return scores
+}
+
+// attentionParts writes attention as matmuls and a softmax. If lse is set, it writes the logarithm of the softmax's
+// denominators instead.
+func (c *call) attentionParts(h heads, lse bool) string {
+	t, rank := h.t, c.node.Arg(0).Rank()
+	// Heads of queries that share keys are an axis of their own: [outer…, G, H/G, rows, D].
+	share, ok := h.h.Quo(h.g.Add)
+	if !h.g.IsStatic() || !ok {
+		return c.fail("%s heads share the keys of %s: want fixed numbers of heads", h.h, h.g)
+	}
+	grouped := func(rows, last ir.Dim) ir.Shape { return slices.Concat(h.outer, ir.Shape{h.g, share, rows, last}) }
+	scores := c.maskedScores(h, c.reshaped(h.q, grouped(h.rows, c.node.Arg(0).Shape()[rank-1])))
 	last := int64(rank - 1)
 	if h.sinks != "" {
 		s := slices.Concat(h.outer, ir.Shape{h.h, h.rows, ir.D(1)})
@@ -248,7 +251,7 @@ func (c *call) attentionParts(h heads, lse bool) string {
 		return c.rounded(y, t)
 	}
 	p := c.emit("Softmax", []string{scores}, attribute{"axis", last})
-	if a.Bool("zero_nan") {
+	if c.node.Attrs().Bool("zero_nan") {
 		p = c.emit("Where", []string{c.emit("IsNaN", []string{p}), c.scalar(t, 0), p})
 	}
 	if h.sinks != "" {

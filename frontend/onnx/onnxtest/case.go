@@ -126,44 +126,18 @@ func parse(line string) (*Case, error) {
 	h.Write([]byte(line))
 	rng := rand.New(rand.NewPCG(h.Sum64(), 1))
 	ins, outs, _ := strings.Cut(parts[0], "->")
+	// The numbers are those of the fields in ONNX's messages NodeProto, GraphProto and ModelProto.
 	node, g := Message{}, Message{}
+	var err error
 	for i, text := range strings.Fields(ins) {
-		if text == "-" {
-			node = node.Text(1, "")
-			continue
-		}
-		t, elem, err := input(fmt.Sprintf("in%d", i), text, rng)
-		if err != nil {
+		if node, g, err = c.addInput(node, g, i, text, rng); err != nil {
 			return nil, fmt.Errorf("input %s: %w", text, err)
-		}
-		node = node.Text(1, t.Name)
-		c.Inputs = append(c.Inputs, t)
-		if t.Constant {
-			m := Message{}
-			for _, d := range t.Dims {
-				m = m.Int(1, int64(d))
-			}
-			g = g.Bytes(5, m.Int(2, elem).Text(8, t.Name).Bytes(9, t.Bytes))
-		} else {
-			g = g.Bytes(11, Message{}.Text(1, t.Name).Bytes(2, typed(elem, t.Dims, true)))
 		}
 	}
 	for i, text := range strings.Fields(outs) {
-		if text == "-" {
-			node = node.Text(2, "")
-			continue
+		if node, g, err = c.addOutput(node, g, i, text); err != nil {
+			return nil, fmt.Errorf("result %s: %w", text, err)
 		}
-		text, ignored := strings.CutSuffix(text, "?")
-		elem, ok := elements[text]
-		if !ok {
-			return nil, fmt.Errorf("result %s: unknown type", text)
-		}
-		name := fmt.Sprintf("out%d", i)
-		node = node.Text(2, name)
-		if !ignored {
-			c.Outputs = append(c.Outputs, name)
-		}
-		g = g.Bytes(12, Message{}.Text(1, name).Bytes(2, typed(elem.number, nil, false)))
 	}
 	node = node.Text(4, c.Op)
 	for _, text := range strings.Fields(parts[1]) {
@@ -181,6 +155,44 @@ func parse(line string) (*Case, error) {
 	c.Model = Message{}.Int(1, 10).Bytes(7, g).Bytes(8, Message{}.Int(2, 21)).
 		Bytes(8, Message{}.Text(1, "com.microsoft").Int(2, 1)).Bytes(8, Message{}.Text(1, "ai.onnx.ml").Int(2, 3))
 	return c, nil
+}
+
+// addInput adds input i, which text describes, to the case, its node and its graph. "-" is an input that is left out.
+func (c *Case) addInput(node, g Message, i int, text string, rng *rand.Rand) (Message, Message, error) {
+	if text == "-" {
+		return node.Text(1, ""), g, nil
+	}
+	t, elem, err := input(fmt.Sprintf("in%d", i), text, rng)
+	if err != nil {
+		return node, g, err
+	}
+	c.Inputs = append(c.Inputs, t)
+	node = node.Text(1, t.Name)
+	if !t.Constant {
+		return node, g.Bytes(11, Message{}.Text(1, t.Name).Bytes(2, typed(elem, t.Dims, true))), nil
+	}
+	m := Message{}
+	for _, d := range t.Dims {
+		m = m.Int(1, int64(d))
+	}
+	return node, g.Bytes(5, m.Int(2, elem).Text(8, t.Name).Bytes(9, t.Bytes)), nil
+}
+
+// addOutput adds output i, as addInput does. With a question mark after its type, the case does not compare it.
+func (c *Case) addOutput(node, g Message, i int, text string) (Message, Message, error) {
+	if text == "-" {
+		return node.Text(2, ""), g, nil
+	}
+	typ, ignored := strings.CutSuffix(text, "?")
+	elem, ok := elements[typ]
+	if !ok {
+		return node, g, errors.New("unknown type")
+	}
+	name := fmt.Sprintf("out%d", i)
+	if !ignored {
+		c.Outputs = append(c.Outputs, name)
+	}
+	return node.Text(2, name), g.Bytes(12, Message{}.Text(1, name).Bytes(2, typed(elem.number, nil, false))), nil
 }
 
 // input makes an input of a case from its text TYPE[EXTENTS]HOW, with an exclamation mark before it for a constant. It
