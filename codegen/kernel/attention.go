@@ -132,16 +132,16 @@ func (k *Kernel) KeysSeen(queries int64) int64 {
 func (k *Kernel) CheckAttention() error {
 	a := k.Attention
 	switch {
+	case a == nil || a.Q == nil || a.K == nil || a.V == nil:
+		return fmt.Errorf("an attention without operands")
 	// A kernel may process keys before the window, so the mask must hide them.
-	case a != nil && (a.Window != 0 || a.Reversed) && (!a.Causal || a.Mask == nil):
+	case (a.Window != 0 || a.Reversed) && (!a.Causal || a.Mask == nil):
 		return fmt.Errorf("an attention with a window, or with queries and keys exchanged: want a causal one, with a " +
 			"mask that hides the keys before the window")
 	// A kernel may process keys after End, so the mask must hide them.
-	case a != nil && a.End != nil && (a.Causal || a.Mask == nil):
+	case a.End != nil && (a.Causal || a.Mask == nil):
 		return fmt.Errorf("an attention with an end of its keys: want one that is not causal, with a mask that hides " +
 			"the keys after the end")
-	case a == nil || a.Q == nil || a.K == nil || a.V == nil:
-		return fmt.Errorf("an attention without operands")
 	case len(k.Parallel) < attentionAxes:
 		return fmt.Errorf("an attention of %d parallel axes, want at least %d", len(k.Parallel), attentionAxes)
 	}
@@ -151,14 +151,7 @@ func (k *Kernel) CheckAttention() error {
 		return fmt.Errorf("an attention with a symbolic number of heads, splits or vector elements: want constants")
 	}
 	// Each operand may vary only along the axes of its tensor, and must not use the kernel's results.
-	uses := func(e *Expr, axes ...int) bool {
-		for _, i := range axes {
-			if e.Uses(i) {
-				return true
-			}
-		}
-		return e.UsesAnyAcc()
-	}
+	uses := func(e *Expr, axes ...int) bool { return slices.ContainsFunc(axes, e.Uses) || e.UsesAnyAcc() }
 	switch {
 	case uses(a.Q, ax.Split, ax.Value, ax.Key),
 		uses(a.K, ax.Split, ax.Head, ax.Query, ax.Value),

@@ -53,6 +53,11 @@ func (l *lowerer) pointwise(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		return l.resize(n, at)
 	}
 	bailout.Unless(n.Op().Class() == ir.ClassElementwise, "%s has no lowering", n.Op())
+	return l.elementwise(n, at)
+}
+
+// elementwise is pointwise for an elementwise op.
+func (l *lowerer) elementwise(n *ir.Node, at []kernel.Index) *kernel.Expr {
 	args := make([]*kernel.Expr, len(n.Args()))
 	for i, a := range n.Args() {
 		args[i] = l.value(a, broadcastCoords(a.Shape(), at))

@@ -282,15 +282,11 @@ func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.N
 		return r.accumulateInto(l, ops, columns, values, more, attrs...)
 	}
 	words := func(sums *ir.Node, word int) *ir.Node { return r.slotsOf(l, columns, sums, word) }
-	least, _ := ir.IntRange(wide)
-	down := attr("descending", s.mode == "min")
-	of := attr("least", least)
-	bitcast := func(x *ir.Node) *ir.Node { return r.unary(ir.OpBitcast, x, attr("dtype", ir.F32)) }
 	switch {
 	case form == kernel.FormAnyOrder:
 		sums := words(into(acc.accumulationOps, r.castTo(values, ir.F32), nil), 0)
 		if acc.swaps {
-			sums = bitcast(sums)
+			sums = r.bitsAsFloat(sums)
 		}
 		return sums
 	case acc.exponents:
@@ -298,10 +294,8 @@ func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.N
 		most := into(scatterExponents, values, nil)
 		units := attr("lowest", lowestBit(l.updates.Max())) // the unit of the fixed-point sums
 		sums := into(acc.accumulationOps, values, []*ir.Node{most}, units)
-		return bitcast(r.add(fixedFloat, []*ir.Node{words(sums, 0), words(sums, 1),
-			words(most, 0)}, units))
-	// i64
-	case acc.words == 2:
+		return r.bitsAsFloat(r.add(fixedFloat, []*ir.Node{words(sums, 0), words(sums, 1), words(most, 0)}, units))
+	case acc.words == 2: // i64
 		low, high := r.wordsOf(values)
 		sums := into(acc.accumulationOps, low, []*ir.Node{high})
 		return r.fromWords(words(sums, 0), words(sums, 1))
@@ -309,19 +303,35 @@ func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.N
 	case s.mode == "add":
 		values = r.castTo(r.castTo(values, wide), ir.U32)
 		return r.castTo(words(into(acc.accumulationOps, values, nil), 0), wide)
-	// Keys are integers in the order of the floats, so that an atomic maximum of integers works.
-	case s.t.IsFloat():
-		sign := func(x *ir.Node) *ir.Node { // the minimum is the negated maximum of negated values; NaN is the largest
-			if s.mode == "min" {
-				return r.unary(ir.OpNeg, x)
-			}
-			return x
-		}
-		keys := r.unary(floatKey, sign(r.castTo(values, ir.F32)))
-		return sign(bitcast(r.unary(keyFloat, words(into(acc.accumulationOps, keys, nil), 0))))
 	}
-	keys := into(acc.accumulationOps, r.unary(integerKey, r.castTo(values, wide), of, down), nil)
-	return r.castTo(r.unary(keyInteger, words(keys, 0), of, down), wide)
+	return r.extremum(s, values, func(keys *ir.Node) *ir.Node {
+		return words(into(acc.accumulationOps, keys, nil), 0)
+	})
+}
+
+// extremum returns the largest or smallest values by an accumulation of keys with an atomic maximum. Keys are integers
+// in the order of the values.
+func (r scatters) extremum(s scatterSize, values *ir.Node, largestKeys func(keys *ir.Node) *ir.Node) *ir.Node {
+	if !s.t.IsFloat() {
+		wide := kernel.AccType(s.t)
+		least, _ := ir.IntRange(wide)
+		of, down := attr("least", least), attr("descending", s.mode == "min")
+		keys := largestKeys(r.unary(integerKey, r.castTo(values, wide), of, down))
+		return r.castTo(r.unary(keyInteger, keys, of, down), wide)
+	}
+	sign := func(x *ir.Node) *ir.Node { // the minimum is the negated maximum of negated values; NaN is the largest
+		if s.mode == "min" {
+			return r.unary(ir.OpNeg, x)
+		}
+		return x
+	}
+	keys := largestKeys(r.unary(floatKey, sign(r.castTo(values, ir.F32))))
+	return sign(r.bitsAsFloat(r.unary(keyFloat, keys)))
+}
+
+// bitsAsFloat returns the f32 with the bits of a word.
+func (r scatters) bitsAsFloat(x *ir.Node) *ir.Node {
+	return r.unary(ir.OpBitcast, x, attr("dtype", ir.F32))
 }
 
 // lowestBit returns how many bits a fixed-point sum of n floats keeps below the last bit of the largest float, so that

@@ -337,7 +337,7 @@ func (e *Executable) measure(ctx context.Context) (why string, err error) {
 	for tried < trialRuns && (tried == 0 || float64(there) < 2*float64(here)) {
 		s := e.next(ctx)
 		var a, b outcome
-		var failed error // for the caller too, who knows why
+		var failed error // of the first device; the caller gets it from a run of its own
 		e.inTurn(ctx, func() {
 			a, failed = e.repeat(ctx, e.first, trialStates, s)
 			if failed == nil {
