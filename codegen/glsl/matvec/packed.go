@@ -76,8 +76,8 @@ func (r packedReader) addColumn(run position, rows activations, j expr.Expr) {
 	}
 }
 
-// dots multiplies the quants in four words by a row, and returns an ivec4: the sum of each field. mask is the GLSL
-// expression, up to its last operand, that selects the quants of a field.
+// dots multiplies the quants in four words by a row, and returns an ivec4: the sum of each field. mask is GLSL that
+// selects the quants of a field, without its last operand: the number of the field.
 func (r packedReader) dots(name string, words expr.Expr, mask string, row rowArrays) expr.Expr {
 	dots, quads := r.v.Variable("ivec4", name, expr.Of("ivec4(0)")), r.v.run.Quads
 	r.v.Repeat("p", kernel.PackedFields, func(p expr.Expr) {

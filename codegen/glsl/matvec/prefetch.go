@@ -105,9 +105,9 @@ func (v *matVec) scaleBits(scale expr.Expr) expr.Expr {
 	return expr.Call("floatBitsToUint", scale)
 }
 
-// prefetchSectors loads sectors of the first columns' blocks, so that they are in the cache when the kernel decodes
-// them. It returns nil without this mode. Otherwise it returns a function that declares a variable of value 0. The
-// variable depends on all of the loads, so the compiler must keep them.
+// prefetchSectors loads a word of each sector of the first columns' blocks, so that the sectors are in the cache when
+// the kernel decodes them. It returns nil without this mode. Otherwise it returns a function that declares a variable of
+// value 0. The variable depends on all of the loads, so the compiler must keep them.
 func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 	if v.S.Prefetch.Mode != kernel.PrefetchSectors {
 		return nil
@@ -118,24 +118,26 @@ func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 	plane := schedule.LargestPlane(b.DType)
 	blocks := int(v.K.Fold.Add) / b.DType.BlockElems()
 	bytes := kernel.PlanesOf(b.DType)[plane].Bytes
-	sectors := blocks * bytes / schedule.SectorBytes // of a column
-	all := schedule.PrefetchSectors(v.K, v.S)
+	perColumn := blocks * bytes / schedule.SectorBytes // sectors of a column
+	wanted := schedule.PrefetchSectors(v.K, v.S)
 	b.Prefetched = true
-	base := kernel.PlaneBase(b.DType, plane, b.Elems/int64(b.DType.BlockElems()))
+	planeStart := kernel.PlaneBase(b.DType, plane, b.Elems/int64(b.DType.BlockElems())) // in bytes
 	early := v.Array("uint", "early", count)
 	v.Note("blocks, asked for while the row is made ready")
 	v.Repeat("n", count, func(n expr.Expr) {
 		sector := expr.Plus(v.self, expr.Times(n, v.S.Workgroup))
-		if count*v.S.Workgroup > all { // the last column may not exist
-			sector = expr.Call("min", sector, expr.Uint(all-1))
+		if count*v.S.Workgroup > wanted { // the last invocations load the last sector again
+			sector = expr.Call("min", sector, expr.Uint(wanted-1))
 		}
 		sector = v.Variable("uint", "sector", sector)
-		col := v.Variable("uint", "col", v.ClampTo(expr.Plus(v.Col0, expr.Binary("/", sector, expr.Uint(sectors))),
-			v.Col, v.S.TileN))
+		col := v.Variable("uint", "col", v.ClampTo(expr.Plus(v.Col0, expr.Binary("/", sector, expr.Uint(perColumn))),
+			v.Col, v.S.TileN)) // the last columns of a tile may not exist
 		v.BindAxis(v.Col, col)
-		first := expr.Times(v.blockOf(o, expr.Of("0u")), bytes/4)
-		offset := expr.Times(expr.Binary("%", sector, expr.Uint(sectors)), schedule.SectorBytes/4)
-		v.Assign(early.At(n), expr.At(expr.Of(b.Name+"_early"), expr.Plus(expr.Uint(base/4), first, offset)))
+		// Positions are in words of 4 bytes.
+		column := expr.Times(v.blockOf(o, expr.Of("0u")), bytes/4)
+		inColumn := expr.Times(expr.Binary("%", sector, expr.Uint(perColumn)), schedule.SectorBytes/4)
+		word := expr.Plus(expr.Uint(planeStart/4), column, inColumn)
+		v.Assign(early.At(n), expr.At(expr.Of(b.Name+"_early"), word))
 	})
 	return func() expr.Expr {
 		all := v.Variable("uint", "all", expr.Of("0u"))
