@@ -37,11 +37,7 @@ func loadStepping(t *testing.T, dev *vkc.Device, rows int) *vkc.Executable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := exe.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, exe)
 	return exe
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // onCPU opens the CPU fast path, on which functions compile at once.
@@ -19,11 +20,7 @@ func onCPU(t *testing.T) *vkc.Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	return dev
 }
 

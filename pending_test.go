@@ -18,6 +18,7 @@ import (
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
+	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // summing is a program that gives x+1 and the sum of all x that it was ever given.
@@ -42,11 +43,7 @@ func built(t testing.TB, dev *vkc.Device, name string, build func(*frontend.Buil
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := exe.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, exe)
 	return exe
 }
 

@@ -78,11 +78,7 @@ func openEmbedder(t *testing.T, path, device string) *generate.Embedder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, e)
 	return e
 }
 

@@ -114,11 +114,7 @@ func openModel(t testing.TB, path string, o Options) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, m)
 	return m
 }
 

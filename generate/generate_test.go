@@ -33,11 +33,7 @@ func open(t *testing.T, path string, o generate.Options) *generate.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, m)
 	return m
 }
 

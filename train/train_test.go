@@ -33,11 +33,7 @@ func devices(t *testing.T, f func(t *testing.T, dev *vkc.Device)) {
 		t.Run(name, func(t *testing.T) {
 			dev, err := vkc.OpenDevice(name)
 			vktest.Need(t, err)
-			t.Cleanup(func() {
-				if err := dev.Close(); err != nil {
-					t.Error(err)
-				}
-			})
+			vktest.CloseAfter(t, dev)
 			f(t, dev)
 		})
 	}
@@ -63,11 +59,7 @@ func line(t *testing.T, dev *vkc.Device, rate float64) *vkc.Executable {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := exe.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, exe)
 	return exe
 }
 

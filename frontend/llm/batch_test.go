@@ -39,11 +39,7 @@ func openShort(t *testing.T, device string, f *gguf.File, texts, within int, opt
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	cfg, err := llm.FromGGUF(f)
 	if err != nil {
 		t.Fatal(err)
@@ -57,11 +53,7 @@ func openShort(t *testing.T, device string, f *gguf.File, texts, within int, opt
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := exe.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		vktest.CloseAfter(t, exe)
 		return exe
 	}
 	b := batched{vocab: cfg.Vocab}

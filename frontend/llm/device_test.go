@@ -31,11 +31,7 @@ const notOnDevice = `arcee bailingmoe bailingmoe2 chatglm chatglm-apart codeshel
 func TestGoldenOnDevice(t *testing.T) {
 	dev, err := vkc.OpenDevice("vulkan")
 	vktest.Need(t, err)
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	paths, err := filepath.Glob(filepath.Join(goldenDir, "*.json"))
 	if err != nil || len(paths) < 10 {
 		t.Fatalf("%d models: %v", len(paths), err)
@@ -89,11 +85,7 @@ func (m stepModel) runOn(t *testing.T, dev *vkc.Device) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := exe.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, exe)
 	for i, id := range m.Tokens {
 		in, err := ir.FromInts(ir.I32, []int64{int64(id)}, 1)
 		if err != nil {

@@ -19,11 +19,7 @@ func openParts(t *testing.T, device string, f *gguf.File, context int, sizes ...
 	t.Helper()
 	dev, err := vkc.OpenDevice(device)
 	vktest.Need(t, err)
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	cfg := configOf(t, f)
 	cfg.Context = context
 	all := map[int]*vkc.Executable{}

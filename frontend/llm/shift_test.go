@@ -70,11 +70,7 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 	}
 	dev, err := vkc.OpenDevice(device)
 	vktest.Need(t, err)
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	load := func(g *ir.Graph, err error, share *vkc.Executable) *vkc.Executable {
 		t.Helper()
 		if err != nil {
@@ -84,11 +80,7 @@ func (m goldenModel) testShift(t *testing.T, device string, within float64, opti
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := exe.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		vktest.CloseAfter(t, exe)
 		return exe
 	}
 	g, err := llm.Steps(cfg, len(m.Tokens), cfg.Context, options...)

@@ -29,11 +29,7 @@ func devices(t *testing.T, test func(t *testing.T, dev *vkc.Device)) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() {
-				if err := dev.Close(); err != nil {
-					t.Error(err)
-				}
-			})
+			vktest.CloseAfter(t, dev)
 			test(t, dev)
 		})
 	}
@@ -54,11 +50,7 @@ func load(t *testing.T, dev *vkc.Device, g *ir.Graph, err error, w ir.WeightSour
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := exe.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, exe)
 	return exe
 }
 

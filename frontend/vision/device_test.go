@@ -16,11 +16,7 @@ func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }
 func TestOnDevice(t *testing.T) {
 	dev, err := vkc.OpenDevice("vulkan")
 	vktest.Need(t, err)
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	onDevice := func(t *testing.T, g *ir.Graph, weights ir.WeightSource, in map[string]*ir.Data,
 		output string) []float64 {
 		t.Helper()
@@ -32,11 +28,7 @@ func TestOnDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			if err := exe.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+		vktest.CloseAfter(t, exe)
 		res, err := exe.Run(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)

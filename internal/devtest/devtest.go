@@ -128,11 +128,7 @@ func OpenDevice(t testing.TB) *vkc.Device {
 	t.Helper()
 	dev, err := vkc.OpenDevice("vulkan")
 	vktest.Need(t, err)
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	return dev
 }
 
@@ -146,11 +142,7 @@ func OpenNamed(t testing.TB, name string) *vkc.Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	return dev
 }
 

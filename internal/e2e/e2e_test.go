@@ -45,11 +45,7 @@ func openDevice(t testing.TB) *vkc.Device {
 	}
 	dev, err := vkc.OpenDevice(want)
 	vktest.Need(t, err)
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	return dev
 }
 
@@ -69,11 +65,7 @@ func load(t testing.TB, dev *vkc.Device, g *ir.Graph, weights ir.WeightSource) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := exe.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, exe)
 	return exe.Vulkan()
 }
 

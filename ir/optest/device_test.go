@@ -52,11 +52,7 @@ func openDevice(t *testing.T) *vkc.Device {
 	}
 	dev, err := vkc.OpenDevice(want)
 	vktest.Need(t, err)
-	t.Cleanup(func() {
-		if err := dev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, dev)
 	return dev
 }
 

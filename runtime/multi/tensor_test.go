@@ -23,11 +23,7 @@ func parallel(t *testing.T, list string) (together, one *vkc.Device) {
 	t.Helper()
 	devices, err := vkc.OpenDevices(list)
 	vktest.Need(t, err)
-	t.Cleanup(func() {
-		if err := devices.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, devices)
 	if together, err = devices.TensorParallel(); err != nil {
 		t.Fatal(err)
 	}

@@ -55,11 +55,7 @@ type closer interface{ Close() error }
 // closing closes things when the test ends, ahead of the device.
 func closing[T closer](t testing.TB, c T) T {
 	t.Helper()
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	vktest.CloseAfter(t, c)
 	return c
 }
 

@@ -4,6 +4,7 @@ package vktest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -126,4 +127,14 @@ func Need(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 	t.Skipf("no Vulkan device here (VKC_REQUIRE_DEVICE=1 makes this a failure): %v", err)
+}
+
+// CloseAfter closes c when the test ends.
+func CloseAfter(t testing.TB, c io.Closer) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
