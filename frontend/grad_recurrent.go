@@ -41,8 +41,8 @@ func scanOf(c GradCall) Tensor {
 	arg := func(name string) Tensor { return args[op.Info().Arg(name)] }
 	state := arg("state")
 	rank, heads := state.Rank(), state.Dim(-3)
-	// The scan is over the times, so they come first.
-	first := func(x Tensor) Tensor {
+	// timesFirst moves the axis of times to the front, because the scan is over it.
+	timesFirst := func(x Tensor) Tensor {
 		perm := []int{rank - 3}
 		for axis := range x.Rank() {
 			if axis != rank-3 {
@@ -53,10 +53,10 @@ func scanOf(c GradCall) Tensor {
 	}
 	// vectors repeats keys or queries [..., T, groups, K] for the heads of their group: [..., T, H, 1, K].
 	vectors := func(x Tensor) Tensor {
-		each, _ := heads.Quo(x.Dim(-2).Add) // heads of a group
+		perGroup, _ := heads.Quo(x.Dim(-2).Add)
 		s := x.Shape()
-		x = x.Unsqueeze(-2).Broadcast(s[:len(s)-1], each, s[len(s)-1]).Reshape(s[:len(s)-2], heads, 1, s[len(s)-1])
-		return first(x)
+		x = x.Unsqueeze(-2).Broadcast(s[:len(s)-1], perGroup, s[len(s)-1]).Reshape(s[:len(s)-2], heads, 1, s[len(s)-1])
+		return timesFirst(x)
 	}
 	var q, k, v, decay Tensor // ssm_scan is delta_rule with q = c, k = b, v = dt*x and decay = dt*a
 	if op == ir.OpSSMScan {
@@ -65,7 +65,7 @@ func scanOf(c GradCall) Tensor {
 	} else {
 		q, k, v, decay = vectors(arg("q")), vectors(arg("k")), arg("v"), arg("decay")
 	}
-	xs := []Tensor{q, k, first(v.Unsqueeze(-1)), first(decay.Unsqueeze(-2).Exp())}
+	xs := []Tensor{q, k, timesFirst(v.Unsqueeze(-1)), timesFirst(decay.Unsqueeze(-2).Exp())}
 	corrects := op == ir.OpDeltaRule && len(args) == len(op.Info().Args) // a and b are optional
 	if corrects {
 		xs = append(xs, vectors(arg("a")), vectors(arg("b")))
