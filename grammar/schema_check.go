@@ -85,6 +85,27 @@ func (c *validator) key(k string, want, v any, o *object, path string, depth int
 		if !equalValues(want, v) {
 			return wrong(path, "it is not const")
 		}
+	case "$ref", "allOf", "anyOf", "oneOf", "not", "if":
+		return c.subschemas(k, want, v, o, path, depth)
+	}
+	switch v := v.(type) { // the keywords for values of one type
+	case string:
+		return c.text(k, want, v, path)
+	case []any:
+		return c.array(k, want, v, o, path, depth)
+	case *object:
+		return c.object(k, want, v, o, path, depth)
+	}
+	if isNumber(v) {
+		return c.number(k, want, v, path)
+	}
+	return nil
+}
+
+// subschemas is key for the keywords that apply other schemas to the value itself.
+func (c *validator) subschemas(k string, want, v any, o *object, path string, depth int) error {
+	list, _ := want.([]any) // nil for keywords without a list
+	switch k {
 	case "$ref":
 		ref, _ := want.(string)
 		target, ok := c.s.resolve(ref)
@@ -120,17 +141,6 @@ func (c *validator) key(k string, want, v any, o *object, path string, depth int
 		if o.has(branch) {
 			return c.valid(v, o.values[branch], path, depth)
 		}
-	}
-	switch v := v.(type) { // the keywords for values of one type
-	case string:
-		return c.text(k, want, v, path)
-	case []any:
-		return c.array(k, want, v, o, path, depth)
-	case *object:
-		return c.object(k, want, v, o, path, depth)
-	}
-	if isNumber(v) {
-		return c.number(k, want, v, path)
 	}
 	return nil
 }
