@@ -91,8 +91,8 @@ func (a *app) compileCommand() *cobra.Command {
 		"and serve, for --ctx tokens, --texts answers at once and a KV cache of type --kv")
 	flags.Lookup("precision").Usage = precisionHelp + " (default exact; with --generate " +
 		generate.DefaultPrecision + ")"
-	flags.Lookup("kv").Usage = "with --generate, --step or --texts: store the KV cache in this `TYPE`: f16 (the " +
-		"default of --generate, if the target stores it), f32 (the default otherwise), q8_0 or another"
+	flags.Lookup("kv").Usage = "with --generate, --step, --chunk or --texts: store the KV cache in this `TYPE`: f16 " +
+		"(the default of --generate, if the target stores it), f32 (the default otherwise), q8_0 or another"
 	flags.StringVar(&f.weights, "weights", "", "GGUF or safetensors `FILE` to include in the bundle, unchanged")
 	flags.StringVar(&f.projector, "mmproj", generate.NoProjector, "with --generate, include the vision tower in this "+
 		"GGUF `FILE`, or auto for the mmproj file next to the model")
@@ -112,9 +112,9 @@ func (a *app) compileModel(ctx context.Context, path string, f *compileFlags) er
 	if model, err := isModel(path); err != nil || !model {
 		return errors.Join(err, usagef("--generate is for GGUF models, and %s is not one", path))
 	}
-	if m.step || f.weights != "" || f.dumpDir != "" {
-		return usagef("--generate compiles all programs of a model and adds its weights: leave out --step, --weights " +
-			"and --dump-dir")
+	if m.step || m.past || m.chunk != 0 || f.weights != "" || f.dumpDir != "" {
+		return usagef("--generate compiles all programs of a model and adds its weights: leave out --step, --past, " +
+			"--chunk, --weights and --dump-dir")
 	}
 	if err := m.check(); err != nil {
 		return err

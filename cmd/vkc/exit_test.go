@@ -104,6 +104,7 @@ func TestExitCodesOfFiles(t *testing.T) {
 	gollama := "../../examples/gollama/gollama-q8_0.gguf"
 	for _, line := range []string{
 		"run " + gollama + " --ctx -1", "run " + gollama + " --ctx 100000", "run " + gollama + " --texts -1",
+		"graph " + gollama + " --chunk -1", "graph " + gollama + " --chunk 8 --step",
 		"run " + gollama + " --step --kv i32", "run " + gollama + " --step --kv q4_K",
 		"graph " + gollama + " --step --kv bool",
 		"dump " + gollama + " --kernel -2", "compile " + gollama + " -o - --target generic",

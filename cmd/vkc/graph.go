@@ -29,6 +29,7 @@ type modelFlags struct {
 	context int
 	step    bool
 	past    bool
+	chunk   int
 	texts   int
 	kv      string
 	onnx    onnxFlags
@@ -58,11 +59,14 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.past, "past", false,
 		"with a language model: use the graph that takes the keys and values of earlier tokens as inputs, and returns "+
 			"those of all tokens")
+	cmd.Flags().IntVar(&f.chunk, "chunk", 0,
+		"with a language model: use the graph that reads a chunk of a prompt, at most `N` tokens, and keeps keys and "+
+			"values in states; 0 means none")
 	cmd.Flags().IntVar(&f.texts, "texts", 0,
 		"with a language model: use the graph that decodes one token for each of at most `N` sequences, as vkc serve "+
 			"--parallel N does; 0 means one sequence")
-	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step or --texts: store the KV cache in this `TYPE`, such as f32 "+
-		"(the default), f16 or q8_0")
+	cmd.Flags().StringVar(&f.kv, "kv", "", "with --step, --chunk or --texts: store the KV cache in this `TYPE`, such "+
+		"as f32 (the default), f16 or q8_0")
 	f.onnx.add(cmd)
 }
 
@@ -117,8 +121,8 @@ func (f *graphFlags) forBundle() error {
 
 // onlyFor rejects flags that apply only to models of another kind than what, the kind of the file.
 func (f *modelFlags) onlyFor(what string) error {
-	if what != ggufModel && (f.context != 0 || f.step || f.past || f.texts != 0 || f.kv != "") {
-		return usagef("--ctx, --step, --past, --texts and --kv are for GGUF models, and this is %s", what)
+	if what != ggufModel && (f.context != 0 || f.step || f.past || f.chunk != 0 || f.texts != 0 || f.kv != "") {
+		return usagef("--ctx, --step, --chunk, --past, --texts and --kv are for GGUF models, and this is %s", what)
 	}
 	if what != onnxModel && f.onnx.given() {
 		return usagef("--dim, --bound, --constant and --narrow are for ONNX models, and this is %s", what)
@@ -166,11 +170,17 @@ func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
 
 // check refuses flags that are wrong for every GGUF model.
 func (f *modelFlags) check() error {
+	graphs := 0
+	for _, chosen := range []bool{f.step, f.past, f.chunk != 0, f.texts != 0} {
+		if chosen {
+			graphs++
+		}
+	}
 	switch {
-	case f.step && f.texts != 0:
-		return usagef("--step is the graph of one sequence, and --texts the graph of several: give one of them")
-	case f.past && (f.step || f.texts != 0):
-		return usagef("--past has keys and values as inputs, and --step and --texts as states: give one of them")
+	case graphs > 1:
+		return usagef("--step, --chunk, --past and --texts each choose another graph: give one of them")
+	case f.chunk < 0:
+		return usagef("--chunk %d: want at least 1 token, or 0 for another graph", f.chunk)
 	case f.context < 0:
 		return usagef("--ctx %d: want at least 1, or 0 for the default", f.context)
 	case f.texts < 0:
@@ -191,9 +201,9 @@ func (f *modelFlags) openGGUF(path string) (_ *ir.Graph, _ vkc.Weights, err erro
 	}
 	var options []llm.Option
 	if f.kv != "" {
-		if !f.step && f.texts == 0 {
-			return nil, nil, usagef("--kv goes with --step or --texts, or with compile's --generate: other graphs " +
-				"have no KV cache")
+		if !f.step && f.chunk == 0 && f.texts == 0 {
+			return nil, nil, usagef("--kv goes with --step, --chunk or --texts, or with compile's --generate: " +
+				"other graphs have no KV cache")
 		}
 		options = append(options, llm.Cache(kv))
 	}
@@ -238,6 +248,8 @@ func (f *modelFlags) languageModel(cfg llm.Config, tokens int, options []llm.Opt
 		return llm.Past(cfg, tokens)
 	case f.step:
 		return llm.Step(cfg, tokens, options...)
+	case f.chunk != 0:
+		return llm.Steps(cfg, f.chunk, tokens, options...)
 	case cfg.Pooling == llm.PoolRank:
 		return llm.Ranking(cfg, tokens)
 	case cfg.Pooling != "":
