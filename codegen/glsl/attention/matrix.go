@@ -57,6 +57,7 @@ type flashMatrix struct {
 	stages           int       // tiles of keys, and of values, in shared memory
 	inRegisters      bool      // scores and weights never pass through shared memory
 	end              expr.Expr // end of the keys that any row of the workgroup sees
+	last             expr.Expr // the last of these keys, or key 0 if there are none
 
 	row0      expr.Expr // the subgroup's first row of the tile
 	own       expr.Expr // the subgroup's first line in the scratch arrays

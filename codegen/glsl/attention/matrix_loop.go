@@ -26,10 +26,15 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 		allSee = m.Named("all_see", m.seen(m.Limit(m.queryOf(m.row0), m.K.Parallel[m.ax.Query], m.queries())))
 	}
 	m.Blank()
-	// If every query provably sees a key, the loop needs no condition around it. With a condition, NVIDIA's compiler
-	// generates seven times as much code for the loop, which is slower, sometimes much slower (M-causal).
-	seen := m.K.Seen(kernel.Axis(m.ax.Query, m.K.Parallel[m.ax.Query]))
-	if !first.Is("0u") || !seen.Minus(kernel.Const(1)).NonNegative() {
+	// The loop needs no condition around it if begin can load keys and values, even if no query of the workgroup sees
+	// one. With a condition, NVIDIA's compiler generates seven times as much code for the loop, which is slower,
+	// sometimes much slower (M-causal).
+	m.last = expr.Binary("-", end, expr.Uint(1))
+	switch seen := m.K.Seen(kernel.Axis(m.ax.Query, m.K.Parallel[m.ax.Query])); {
+	case first.Is("0u") && seen.Minus(kernel.Const(1)).NonNegative(): // every query sees a key
+	case m.loadsKeyZero():
+		m.last = m.Named("last_key", expr.Binary("-", expr.Call("max", end, expr.Of("1u")), expr.Of("1u")))
+	default:
 		m.OpenIf(expr.Binary("<", first, end))
 		defer m.Close()
 	}
@@ -40,6 +45,16 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 	m.Comment("The next; past the last key it has no weight.")
 	m.step(m.Named("second", expr.Plus(key0, expr.Uint(m.s.TileN))), allSee, 1)
 	m.Close()
+}
+
+// loadsKeyZero reports whether key 0 and its value can be loaded even if there are no keys. A buffer always has room for
+// the bound of its symbols, but an index that was loaded itself could be anything, and a clamp may divide by the extent.
+func (m *flashMatrix) loadsKeyZero() bool {
+	inside := m.K.Fold.Max() > 0
+	kernel.Walk([]*kernel.Expr{m.a.K, m.a.V}, func(e *kernel.Expr) {
+		inside = inside && len(e.Index.Values()) == 0 && !e.Index.HasClamp()
+	})
+	return inside
 }
 
 // begin loads the first two tiles of keys and the first tile of values to shared memory, and computes the scores of the
@@ -169,7 +184,7 @@ func (m *flashMatrix) mover(v *kernel.Expr, a emit.Along) *emit.Mover {
 		key := m.Named("key", expr.Plus(key0, line))
 		at := key
 		if !inside {
-			at = expr.Call("min", key, expr.Binary("-", m.end, expr.Uint(1)))
+			at = expr.Call("min", key, m.last)
 		}
 		m.BindAxis(m.ax.Key, at)
 		x := m.octet(v, a, expr.Times(octet, schedule.OctetElems))
