@@ -126,8 +126,8 @@ type matrixTile struct {
 	Blocks, Stored, Runs, NoRuns, Few bool
 	MatMuls                           int
 	// Unroll, for coopmat2, is the maximum number of unrolled steps. A matmul can use the tile only if its number of
-	// steps has a divisor between a third of Unroll and Unroll.
-	Unroll int
+	// steps has a divisor between UnrollFrom and Unroll (M-few-steps).
+	UnrollFrom, Unroll int
 }
 
 // heuristicsOf returns the heuristics of a device's class.

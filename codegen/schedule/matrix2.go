@@ -72,10 +72,10 @@ func unrolls(k *kernel.Kernel, s kernel.CoopMat2) bool {
 		DivisibleBy(k.Fold, s.Unroll*s.TileK) && matrixStage(k, s) == 0
 }
 
-// stepsUnrolled returns the largest number of steps, up to most, that one loop iteration of a matmul with schedule s
-// can have. It returns 0 if that is less than a third of most.
-func stepsUnrolled(k *kernel.Kernel, s kernel.CoopMat2, most int) int {
-	for n := most; n >= most/3; n-- {
+// stepsUnrolled returns the largest number of steps, from `fewest` to `most`, that one loop iteration of a matmul with
+// schedule s can have, or 0 if there is none.
+func stepsUnrolled(k *kernel.Kernel, s kernel.CoopMat2, fewest, most int) int {
+	for n := most; n >= max(fewest, 1); n-- {
 		if s.Unroll = n; unrolls(k, s) {
 			return n
 		}

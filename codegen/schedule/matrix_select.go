@@ -211,7 +211,7 @@ func (tl matrixTile) coopMat2(k *kernel.Kernel, t kernel.MatrixTile, caps device
 		s.Band = 0
 	}
 	if tl.Unroll > 0 {
-		s.Unroll = stepsUnrolled(k, s, tl.Unroll)
+		s.Unroll = stepsUnrolled(k, s, tl.UnrollFrom, tl.Unroll)
 	}
 	return s, s.Unroll > 0 || tl.Unroll == 0
 }

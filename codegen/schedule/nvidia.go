@@ -65,12 +65,12 @@ var nvidiaMatrixTiles = []matrixTile{
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 64, Efficiency: 0.515, MatMuls: 1},
 	// With a K of 32, twice as many matmuls have a number of steps that is a multiple of 8.
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Efficiency: 0.458, MatMuls: 1},
-	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, Unroll: 36, Efficiency: 0.517, Runs: true},
+	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 256, K: 32, UnrollFrom: 12, Unroll: 36, Efficiency: 0.517, Runs: true},
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Efficiency: 0.457, Alone: 0.43},
-	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, Unroll: 36, Efficiency: 0.48, Alone: 0.45, Stored: true, MatMuls: 1, NoRuns: true},
+	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 128, N: 128, K: 64, UnrollFrom: 10, Unroll: 36, Efficiency: 0.48, Alone: 0.45, Stored: true, MatMuls: 1, NoRuns: true},
 	// Two workgroups of 128 invocations to a core hide each other's latency (M-two-to-a-core).
 	{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Efficiency: 0.56, PerCore: 2, Alone: 0.33, MatMuls: 1, NoRuns: true},
-	{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Unroll: 18, Efficiency: 0.55, PerCore: 2, Alone: 0.31, Stored: true, MatMuls: 1, NoRuns: true},
+	{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, UnrollFrom: 2, Unroll: 18, Efficiency: 0.55, PerCore: 2, Alone: 0.31, Stored: true, MatMuls: 1, NoRuns: true},
 	{Variant: kernel.VarCoopMat2, Workgroup: 128, M: 128, N: 128, K: 64, Efficiency: 0.49, PerCore: 2, Alone: 0.3, MatMuls: 2, NoRuns: true},
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 256, K: 64, Efficiency: 0.408, Alone: 0.31},
 	{Variant: kernel.VarCoopMat2, Workgroup: 256, M: 64, N: 128, K: 64, Efficiency: 0.26, Alone: 0.23},

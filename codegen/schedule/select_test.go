@@ -134,7 +134,7 @@ func TestSelect(t *testing.T) {
 		{"nvidia-h100", "matmul 16x27", "tile wg=128 tile=32x64x16"}, // lanes would add up longer than multiply
 		{"nvidia-h100", "matmul f16 4096", "coopmat2 wg=128 tile=128x128x64"},
 		{"nvidia-h100", "matmul f16 T", "coopmat2 wg=128 tile=128x128x64"},
-		{"nvidia-h100", "matmul f16 11008", "coopmat2 wg=128 tile=128x128x64 band=8 hidden"},
+		{"nvidia-h100", "matmul f16 11008", "coopmat2 wg=128 tile=128x128x64 band=8 unroll=4"},
 		{"nvidia-h100", "matmul f16 4160", "coopmat2 wg=128 tile=128x128x64 band=8 unroll=13"},
 		{"nvidia-h100", "matmul bf16 4096", "coopmat2 wg=128 tile=128x128x64 band=8"},
 		{"nvidia-h100", "matmul f16 512", "coopmat2 wg=128 tile=32x32x128"},
