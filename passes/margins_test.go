@@ -35,6 +35,7 @@ var margins = []struct {
 	{"fuse_norms", "multiply before the norm", 1},
 	{"prescale_rows", "read the row times its weight", 1},
 	{"fuse_slices", "store the results of the rows' readers", 1},
+	{"merge_maps", "one kernel for readers of the same value", 1},
 }
 
 // marginOf is the row of a decision: the first one that fits.

@@ -74,6 +74,7 @@ var table = []Pass{
 	rule("fuse_slices", "a matmul can store what others derive from its columns", rules.FuseSlices),
 	{"prepack_weights", "values that depend on weights alone are computed once, when the program is loaded",
 		optimizes((*rules.Optimizer).PrepackWeights)},
+	rule("merge_maps", "elementwise kernels that read the same value need one launch", rules.MergeMaps),
 	{"canonicalize", "schedules are chosen for the form that is emitted: contiguous axes merged, implied casts dropped",
 		optimizes((*rules.Optimizer).Canonicalize)},
 	{"plan", "buffers whose lifetimes do not overlap share memory, and hazards need barriers", layOut},
@@ -106,7 +107,8 @@ var constraints = []constraint{
 	{list{"split_k"}, list{"fuse_norms"}, "a matmul that sums its rows is neither split nor cut"},
 	{list{"fuse_norms"}, list{"prescale_rows", "fuse_slices"}, "these look at matmuls with fused norms"},
 	{list{"prescale_rows", "fuse_slices"}, list{"prepack_weights"}, "no rule may change a kernel that runs once"},
-	{list{"fuse_slices"}, list{"canonicalize"}, "rules look for the axes and casts of the graph"},
+	{list{"prepack_weights"}, list{"merge_maps"}, "a kernel that runs once must not become part of one that does not"},
+	{list{"fuse_slices", "merge_maps"}, list{"canonicalize"}, "rules look for the axes and casts of the graph"},
 	{list{"prepack_weights"}, list{"plan"}, "a prepared value has no range of the arena"},
 }
 

@@ -259,8 +259,8 @@ func (c *Checker) addChoices(g *ir.Graph, rng *rand.Rand, first, n int) error {
 // and codebooks.
 const narrowBindings = 9
 
-// FuseAll accepts every proposal of the rules that fuse norms, slices and copies with other kernels.
-var FuseAll = Rules("fuse_norms", "fuse_slices", "prescale_rows", "fuse_copies")
+// FuseAll accepts every proposal of the rules that fuse norms, slices, copies and elementwise kernels with others.
+var FuseAll = Rules("fuse_norms", "fuse_slices", "prescale_rows", "fuse_copies", "merge_maps")
 
 // StoreAll proposes to store all operands of matmuls that cooperative matrices can use. It pads extents that are known
 // at compile time, by a few elements, so that tests cover padding.

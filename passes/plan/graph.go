@@ -31,6 +31,9 @@ const (
 // ValueID identifies a value. kernel.Binding.Buffer holds one until layout.
 type ValueID = int
 
+// NoValue is the ID of no value.
+const NoValue ValueID = -1
+
 // KernelID identifies a kernel. A kernel that replaces another one keeps its ID.
 type KernelID int
 
@@ -161,6 +164,9 @@ func (g *Graph) RunOnce(ids []KernelID) {
 	g.order = slices.Concat(ids, slices.DeleteFunc(g.order, func(id KernelID) bool { return g.once[id] }))
 	g.levels, g.places = nil, nil
 }
+
+// RunsOnce reports whether a kernel runs only when the program is loaded.
+func (g *Graph) RunsOnce(id KernelID) bool { return g.once[id] }
 
 // Once returns the number of kernels that run only when the program is loaded. They are the first ones in the order.
 func (g *Graph) Once() int {

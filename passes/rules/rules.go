@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
@@ -49,6 +50,11 @@ func (p *Proposal) also(id plan.KernelID, by ...*kernel.Kernel) {
 		}
 	}
 	p.Changes = append(p.Changes, Change{id, by})
+}
+
+// changes reports whether the proposal replaces or removes kernel id.
+func (p *Proposal) changes(id plan.KernelID) bool {
+	return slices.ContainsFunc(p.Changes, func(c Change) bool { return c.ID == id })
 }
 
 // kernel returns the kernel that will have an ID after the proposal's changes so far.

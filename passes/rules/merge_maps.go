@@ -1,0 +1,85 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/plan"
+)
+
+// MergeMaps makes one kernel of elementwise kernels over the same points that read the same value. An example are the
+// kernels that rotate queries, and that store keys and values in a cache, if one matmul computes all three. One kernel
+// needs one launch, and reads what they share once. Fusion merges elementwise ops of the graph in the same way; this
+// rule merges kernels that only lowering makes, such as writes into states.
+func MergeMaps(o *Optimizer, id plan.KernelID) []Proposal {
+	k := o.Plan.Kernel(id)
+	if !isPlainMap(k) || o.Plan.RunsOnce(id) {
+		return nil
+	}
+	merged, p := k, propose("one kernel for readers of the same value", id)
+	for _, b := range k.Bindings {
+		if !b.Read || b.Params || b.Fixed {
+			continue
+		}
+		for _, r := range o.readersAfter(b.Buffer, id) {
+			other := o.Plan.Kernel(r)
+			if p.changes(r) || !o.canMerge(merged, other) || o.Plan.RunsOnce(r) ||
+				!o.Plan.CanMove(r, id, plan.NoValue) {
+				continue
+			}
+			if both := mergeMaps(merged, other); o.fusion.Limits.SizeOf(both) <= o.fusion.Limits.Size {
+				merged = both
+				p.also(r)
+			}
+		}
+	}
+	if merged == k {
+		return nil
+	}
+	p.also(id, merged)
+	return []Proposal{p}
+}
+
+// maxReaders limits the readers of one value that MergeMaps looks at for each kernel.
+const maxReaders = 64
+
+// readersAfter lists kernels that read value v and run after kernel id, which also reads it.
+func (o *Optimizer) readersAfter(v plan.ValueID, id plan.KernelID) []plan.KernelID {
+	readers := o.Plan.Readers(v)
+	readers = readers[slices.Index(readers, id)+1:]
+	return readers[:min(len(readers), maxReaders)]
+}
+
+// isPlainMap reports whether a kernel computes each of its points alone, without conditions.
+func isPlainMap(k *kernel.Kernel) bool {
+	return k.Family == kernel.FamilyMap && k.Custom == nil && k.Guard == nil && k.Fault == nil
+}
+
+// canMerge reports whether one kernel can compute what map k and another kernel compute: that is also a map over the
+// same points, neither binds a buffer that the other one writes, and both together do not bind too many buffers.
+func (o *Optimizer) canMerge(k, other *kernel.Kernel) bool {
+	if !isPlainMap(other) || !slices.Equal(k.Parallel, other.Parallel) {
+		return false
+	}
+	buffers := len(k.Bindings)
+	for _, b := range other.Bindings {
+		i := slices.IndexFunc(k.Bindings, func(a kernel.Binding) bool { return a.Buffer == b.Buffer })
+		switch {
+		case i < 0:
+			buffers++
+		case b.Write || k.Bindings[i].Write:
+			return false
+		}
+	}
+	return buffers <= o.fusion.Limits.Bindings
+}
+
+// mergeMaps returns one kernel with the stores of two maps over the same points.
+func mergeMaps(k, other *kernel.Kernel) *kernel.Kernel {
+	return kernel.Map(k, kernel.Edit{Ops: slices.Concat(k.Ops, other.Ops),
+		Stores: func(m *kernel.Mapping) []kernel.Store {
+			part := m.Part(other, func(axis int, extent ir.Dim) kernel.Index { return kernel.Axis(axis, extent) })
+			return append(m.Stores(), part.Stores()...)
+		}})
+}
