@@ -149,7 +149,8 @@ func (a *app) compareContents(p, compiled *bundle.Contents) (compared bool, why 
 	}
 	fmt.Fprintf(a.stdout, "program: equal to the compiled graph's, with the GLSL of %d shaders\n", len(p.GLSL))
 	if p.Meta.Tools != compiled.Meta.Tools {
-		return false, fmt.Sprintf("other GLSL tools made it: %q, and here are %q", p.Meta.Tools, compiled.Meta.Tools), nil
+		return false, fmt.Sprintf("other GLSL tools made it: %q, and here are %q", p.Meta.Tools,
+			compiled.Meta.Tools), nil
 	}
 	for i, code := range p.SPIRV {
 		if !bytes.Equal(code, compiled.SPIRV[i]) {

@@ -134,8 +134,8 @@ func phrase(r *rand.Rand, list []string) string {
 	return strings.Join(words, " ")
 }
 
-// weather, and each function below, makes a request for the tool of this name in toolKinds: a question in one of several
-// forms, the arguments and possible results of the call, and the answer.
+// weather, and each function below, makes a request for the tool of this name in toolKinds: a question in one of
+// several forms, the arguments and possible results of the call, and the answer.
 func weather(r *rand.Rand) request {
 	city, degrees, sky := place(r), r.IntN(40), pick(r, skies)
 	return request{

@@ -47,8 +47,9 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 	m.Close()
 }
 
-// loadsKeyZero reports whether key 0 and its value can be loaded even if there are no keys. A buffer always has room for
-// the bound of its symbols, but an index that was loaded itself could be anything, and a clamp may divide by the extent.
+// loadsKeyZero reports whether key 0 and its value can be loaded even if there are no keys. A buffer always has room
+// for the bound of its symbols. But an index that was loaded itself could be anything, and a clamp may divide by the
+// extent.
 func (m *flashMatrix) loadsKeyZero() bool {
 	inside := m.K.Fold.Max() > 0
 	kernel.Walk([]*kernel.Expr{m.a.K, m.a.V}, func(e *kernel.Expr) {

@@ -106,8 +106,8 @@ func (v *matVec) scaleBits(scale expr.Expr) expr.Expr {
 }
 
 // prefetchSectors loads a word of each sector of the first columns' blocks, so that the sectors are in the cache when
-// the kernel decodes them. It returns nil without this mode. Otherwise it returns a function that declares a variable of
-// value 0. The variable depends on all of the loads, so the compiler must keep them.
+// the kernel decodes them. It returns nil without this mode. Otherwise it returns a function that declares a variable
+// of value 0. The variable depends on all of the loads, so the compiler must keep them.
 func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 	if v.S.Prefetch.Mode != kernel.PrefetchSectors {
 		return nil
