@@ -274,8 +274,8 @@ func (f *Function) addOne(kind compute.OpType, args []*value, shape shapes.Shape
 	return results[0], nil
 }
 
-// tryOut builds an operation alone, to find errors early. Operations with dynamic axes are built when the extents are
-// known.
+// tryOut builds an operation in a graph of its own, so that errors appear early. It skips an operation with dynamic
+// axes, which can only be built once their extents are known.
 func tryOut(op *operation) error {
 	for _, v := range append(append([]*value{}, op.args...), op.results...) {
 		if v.shape.IsDynamic() {

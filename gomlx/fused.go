@@ -238,14 +238,15 @@ func (a *attention) build(in []tensor) tensor {
 	switch {
 	case a.options.Causal && rows == columns && seen.IsZero() && queries.IsZero():
 		options = append(options, frontend.Causal())
-	case a.options.Causal: // queries and keys are aligned at the first key
+	// frontend.Causal aligns the last query with the last key, and GoMLX aligns the first ones.
+	case a.options.Causal:
 		seen = joined(seen, b.Iota(ir.I32, 1, rows, columns).Le(b.Iota(ir.I32, 0, rows, columns)), tensor.And)
 	}
 	if !queries.IsZero() {
-		before := func(lengths tensor, axis int) tensor {
+		within := func(lengths tensor, axis int) tensor {
 			return b.Iota(ir.I32, axis, 1, 1, rows, columns).Lt(cast(lengths, ir.I32).Reshape(-1, 1, 1, 1))
 		}
-		seen = joined(seen, before(queries, 2).And(before(keys, 3)), tensor.And)
+		seen = joined(seen, within(queries, 2).And(within(keys, 3)), tensor.And)
 	}
 	switch {
 	case seen.IsZero() && !scores.IsZero():

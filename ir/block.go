@@ -111,9 +111,9 @@ func (d BlockDecode) ReadsOnce() bool {
 	return all == 1 && strings.Contains(d.Quants, "WORDS(") && d.Quants4 == ""
 }
 
-// BlockOctets describes how to decode an octet, eight quants at once, from blocks that are stored as planes. It does so
-// by a table in shared memory, or by multiplication. An octet is two neighbouring quads. If quants are floats, it is
-// the quad in the low bits and the quad in the high bits of the same four bytes.
+// BlockOctets describes how to decode an octet, eight quants at once, from blocks that are stored as planes. The code
+// uses a table in shared memory or a multiplication. If quants are integers, an octet is two neighbouring quads. If
+// they are floats, it is the two quads in the low and in the high bits of the same four bytes.
 type BlockOctets struct {
 	// Entries is the number of table entries, Bytes the size of one, 4 or 8; 0 if there is no table.
 	Entries, Bytes int

@@ -345,8 +345,9 @@ func (c *CustomOp) Evaluate(args []*Data, a Attrs, want []Type, symbols map[stri
 var ErrNoReference = errors.New("only a device can run the op, because it has no Go reference: set Float, Int or " +
 	"Reference when registering it")
 
-// Definition returns a digest of the op's GLSL or SPIR-V and its launch parameters. The hash of a graph includes it
-// together with the name, attributes and types, so that a cached program of other GLSL is never used.
+// Definition returns a digest of everything that defines the op's kernel: its GLSL or SPIR-V and its launch parameters.
+// The hash of a graph includes it together with the name, attributes and types, so that a cached program of other GLSL
+// is never used.
 func (c *CustomOp) Definition() string {
 	h := sha256.New()
 	part := func(v ...any) { fmt.Fprintf(h, "%q\n", fmt.Sprint(v...)) }

@@ -1,5 +1,7 @@
 package quant
 
+import "github.com/vkc-go/vkc/internal/ceil"
+
 // runsTQ1 are the consecutive parts of a block. Each byte of a part packs several base-3 digits, one for each element.
 // Digit n of byte i is element n*bytes+i of the part.
 var runsTQ1 = [...]struct{ bytes, digits int }{{32, 5}, {16, 5}, {4, 4}}
@@ -23,11 +25,11 @@ func dequantizeTQ1_0(dst []float32, block []byte) {
 	}
 }
 
-// quantizeTQ1_0 maps the element of largest magnitude to 1 or -1, and rounds the others to -1, 0 or 1.
+// quantizeTQ1_0 divides the elements by the largest magnitude d, and rounds them to -1, 0 or 1. It ignores importance.
 func quantizeTQ1_0(block []byte, src, _ []float32) {
 	x, b := (*[256]float32)(src)[:], (*[54]byte)(block)[:]
 	_, d := absMax(x)
-	id := inverse(d)
+	inv := inverse(d)
 	putHalf(b[52:], d)
 	for _, run := range runsTQ1 {
 		for i := range run.bytes {
@@ -35,12 +37,13 @@ func quantizeTQ1_0(block []byte, src, _ []float32) {
 			for n := range 5 {
 				digits *= 3
 				if n < run.digits {
-					digits += roundHalfAway(x[n*run.bytes+i]*id) + 1
+					digits += roundHalfAway(x[n*run.bytes+i]*inv) + 1
 				}
 			}
-			// Round the fraction digits/243 up, so that decoding's products
-			// truncate to the digits.
-			b[i] = byte((digits*256 + 242) / 243)
+			const powers = 243 // 3^5, the number of values of five digits
+			// The fraction digits/powers is rounded up. Decoding multiplies it by powers of 3 and truncates, and so
+			// gets the same digits back.
+			b[i] = byte(ceil.Div(int(digits)*256, powers))
 		}
 		x, b = x[run.bytes*run.digits:], b[run.bytes:]
 	}

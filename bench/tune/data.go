@@ -199,22 +199,23 @@ func (k *Kernel) evaluate(list []operand, symbols map[string]int64) (map[int]*ir
 	return want, nil
 }
 
-// onHost makes a program for the host evaluator that contains only this kernel. Its inputs are the bindings' data,
-// which onHost returns by name. It calls written for each buffer that the kernel writes, to declare it in the program.
-func (k *Kernel) onHost(list []operand, written func(*kernel.Program, *kernel.Buffer, kernel.Port)) (*keval.Machine,
-	map[string]*ir.Data, error) {
+// onHost returns a machine of the host evaluator that runs only this kernel, and its inputs: the bindings' data, by
+// name. For each buffer that the kernel writes, declare sets its kind and adds the port to the program, as an output or
+// a state.
+func (k *Kernel) onHost(list []operand, declare func(*kernel.Program, *kernel.Buffer, kernel.Port)) (m *keval.Machine,
+	in map[string]*ir.Data, err error) {
 	p := &kernel.Program{Name: k.Name, Symbols: k.program.Symbols}
 	step := k.step
 	step.Binds, step.Barrier = nil, false
-	in := map[string]*ir.Data{}
+	in = map[string]*ir.Data{}
 	for i, o := range list {
 		b := *o.buffer
 		b.Name, b.Segments, b.Offset = fmt.Sprint("binding ", i), nil, 0
 		port := kernel.Port{Name: b.Name, Buffer: i, DType: b.DType, Shape: b.Shape}
 		switch {
-		case b.Kind == kernel.BufParams:
+		case b.Kind == kernel.BufParams: // the machine fills it with the symbols' values
 		case o.binding.Write:
-			written(p, &b, port)
+			declare(p, &b, port)
 		default:
 			b.Kind = kernel.BufInput
 			p.Inputs = append(p.Inputs, port)
@@ -225,7 +226,7 @@ func (k *Kernel) onHost(list []operand, written func(*kernel.Program, *kernel.Bu
 	}
 	p.Steps = []kernel.Step{step}
 	encode := func(dst []byte, t ir.DType, src []float32) error { return quant.Quantize(dst, t, src, nil) }
-	m, err := keval.New(p, []*kernel.Kernel{k.Kernel}, keval.Options{Decode: quant.Dequantize, Encode: encode})
+	m, err = keval.New(p, []*kernel.Kernel{k.Kernel}, keval.Options{Decode: quant.Dequantize, Encode: encode})
 	return m, in, err
 }
 

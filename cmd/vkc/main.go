@@ -49,7 +49,7 @@ func exitCodes() string {
 }
 
 func main() {
-	hostmem.Collect()
+	hostmem.LimitHeap()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends a program that does not react to the first.
 	context.AfterFunc(ctx, stop)

@@ -158,9 +158,11 @@ func floats(op string, f, g float64) float64 {
 	case "//":
 		return math.Floor(f / g)
 	case "%":
-		return f - float64(g*math.Floor(f/g))
+		product := float64(g * math.Floor(f/g)) // the conversion rounds it, so it is not fused with the difference
+		return f - product
+	default: // "**"
+		return math.Pow(f, g)
 	}
-	return math.Pow(f, g) // **
 }
 
 // integers computes i op j, and fails if the result has an absolute value of 2^62 or more. As in Python, the operators

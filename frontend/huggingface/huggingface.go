@@ -316,7 +316,7 @@ func readPooling(folder, architecture string) ([]gguf.KV, error) {
 // poolings lists the settings of Sentence Transformers by GGUF's number of the pooling.
 var poolings = []string{"", "pooling_mode_mean_tokens", "pooling_mode_cls_token", "pooling_mode_lasttoken"}
 
-// poolingOf reads the configuration of a pooling in a folder inside the model's.
+// poolingOf returns GGUF's number of the pooling for which config.json asks, in a folder inside the model's.
 func poolingOf(folder, inner string) (uint32, error) {
 	if !filepath.IsLocal(inner) {
 		return 0, fmt.Errorf("modules.json has the path %q: want a folder inside the model's", inner)
@@ -329,15 +329,18 @@ func poolingOf(folder, inner string) (uint32, error) {
 	if err := json.Unmarshal(data, &config); err != nil {
 		return 0, fmt.Errorf("%s/config.json: %w", inner, err)
 	}
-	var found []uint32
+	var on []string
 	for key, v := range config {
-		if on, _ := v.(bool); on && strings.HasPrefix(key, "pooling_mode_") {
-			found = append(found, uint32(max(slices.Index(poolings, key), 0)))
+		if v == true && strings.HasPrefix(key, "pooling_mode_") {
+			on = append(on, key)
 		}
 	}
-	if len(found) != 1 || found[0] == 0 {
-		return 0, fmt.Errorf("%s/config.json asks for another pooling than one of %s", inner,
-			strings.Join(poolings[1:], ", "))
+	slices.Sort(on)
+	if len(on) == 1 {
+		if number := slices.Index(poolings, on[0]); number > 0 {
+			return uint32(number), nil
+		}
 	}
-	return found[0], nil
+	return 0, fmt.Errorf("%s/config.json asks for the poolings %q: want one of %s", inner, on,
+		strings.Join(poolings[1:], ", "))
 }

@@ -150,8 +150,8 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 	return results[0].Concat(0, results[1:]...).IndexSelect(0, r.at)
 }
 
-// queries returns the queries [tiles, Heads, each, HeadDim] of a group, out of the queries of all rows, [Heads, T,
-// HeadDim].
+// queries selects the queries of the group's tiles from q, which has the queries of all rows, [Heads, T, HeadDim]. The
+// result is [tiles, Heads, each, HeadDim], because a tile has `each` rows.
 func (g group) queries(q frontend.Tensor) frontend.Tensor {
 	if g.rows.IsZero() {
 		return q.SwapAxes(0, 1).Unsqueeze(2)

@@ -294,13 +294,14 @@ const (
 	maxRows    = 4096    // of a picture whose size varies
 )
 
-// size reads an integer of 1 to maxPixels, because it may be a number of pixels. For a missing key it returns otherwise
-// or, if that is 0, fails. Errors are added to r.err, and the result is then 1.
-func (r *metadata) size(key string, otherwise int) int {
+// size reads an integer from 1 to maxPixels. The bound is that large because some of these integers count pixels. If
+// the key is missing, size returns fallback; a fallback of 0 makes that an error. Errors are added to r.err, and the
+// result is then 1.
+func (r *metadata) size(key string, fallback int) int {
 	n, err := r.f.Int("clip.vision." + key)
 	switch {
-	case errors.Is(err, gguf.ErrNoKey) && otherwise != 0:
-		return otherwise
+	case errors.Is(err, gguf.ErrNoKey) && fallback != 0:
+		return fallback
 	case err != nil:
 		r.err = errors.Join(r.err, err)
 	case n < 1 || n > maxPixels:

@@ -2,8 +2,9 @@ package graphgen
 
 import "github.com/vkc-go/vkc/ir"
 
-// Shrink reduces a graph while fails still holds for it. It drops outputs and updates, turns updates and arguments of
-// outputs into outputs, and replaces nodes by arguments of the same type or by inputs.
+// Shrink returns a smaller graph for which fails still holds. It takes each of these steps as long as fails then still
+// holds: it drops an output or an update, turns an update into an output, replaces an output by an argument of its
+// node, or replaces a node by an argument of the same type or by a new input.
 func Shrink(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	for {
 		smaller := shrinkOnce(g, fails)

@@ -84,16 +84,17 @@ func least(list []limit) limit {
 	return l
 }
 
-// Collect makes Go's garbage collector run before the heap exceeds the memory that is available now, rather than when
-// the heap has doubled. It does not override GOMEMLIMIT. Only main programs should call it, since it changes the whole
-// process.
-func Collect() {
+// LimitHeap sets Go's memory limit to what the process has and may still allocate. So the garbage collector also runs
+// before memory is exhausted, even if the heap has not doubled since its last run. It does not override GOMEMLIMIT.
+// Only main programs should call it, since it changes the whole process.
+func LimitHeap() {
 	room, by := Room()
 	if by == "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	free, _ := heap()
-	debug.SetMemoryLimit(inUse() + room - min(room, free))
+	more := room - min(room, free) // both room and inUse count the free part of the heap
+	debug.SetMemoryLimit(inUse() + more)
 }
 
 // heap returns the bytes of memory that Go holds unused, and the bytes of address space that it holds without memory.

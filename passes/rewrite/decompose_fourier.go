@@ -158,22 +158,22 @@ func (f fourierSteps) dense(x *ir.Node, to, toParts int, element func(j, part, k
 
 // split returns scale times a transform, by two steps (Cooley and Tukey 1965). Element j = j1*b+j2 of the argument and
 // element k = k2*a+k1 of the result are the elements [j1, j2] and [k2, k1] of matrices. The first step transforms along
-// j1, and the second one along j2. Between them, element [k1, j2] turns by j2*k1/(a*b).
+// j1, and the second one along j2. Between them, element [j2, k1] is multiplied by e^(-2πi*j2*k1/(a*b)), or its
+// conjugate for the inverse.
 func (f fourierSteps) split(x *ir.Node, a, b int, scale float64) *ir.Node {
 	rows, parts := x.Shape()[0], x.Shape()[2]
-	x = f.swapAxes(f.reshape(x, ir.Shape{rows, ir.D(a), ir.D(b), parts}), 1, 2)
+	x = f.swapAxes(f.reshape(x, ir.Shape{rows, ir.D(a), ir.D(b), parts}), 1, 2) // [rows, j2, j1, parts]
 	x = f.transformed(f.reshape(x, ir.Shape{rows.Times(int64(b)), ir.D(a), parts}), scale)
 	roots := fourier.Roots(a * b)
-	turns := make([]complex128, 0, a*b)
-	for j := range b {
-		for k := range a {
-			// roots[i] is e^(-2πi*i/(a*b)).
-			turns = append(turns, roots[j*k])
+	twiddles := make([]complex128, 0, a*b)
+	for j2 := range b {
+		for k1 := range a {
+			twiddles = append(twiddles, roots[j2*k1]) // roots[n] is e^(-2πi*n/(a*b))
 		}
 	}
-	x = f.times(f.reshape(x, ir.Shape{rows, ir.D(b), ir.D(a), ir.D(2)}), turns, b, a)
+	x = f.times(f.reshape(x, ir.Shape{rows, ir.D(b), ir.D(a), ir.D(2)}), twiddles, b, a) // [rows, j2, k1, 2]
 	x = f.transformed(f.reshape(f.swapAxes(x, 1, 2), ir.Shape{rows.Times(int64(a)), ir.D(b), ir.D(2)}), 1)
-	x = f.swapAxes(f.reshape(x, ir.Shape{rows, ir.D(a), ir.D(b), ir.D(2)}), 1, 2)
+	x = f.swapAxes(f.reshape(x, ir.Shape{rows, ir.D(a), ir.D(b), ir.D(2)}), 1, 2) // [rows, k2, k1, 2]
 	return f.reshape(x, ir.Shape{rows, ir.D(a * b), ir.D(2)})
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// factored decomposes ops of linear algebra into the kernels of linear_ops.go, and for large matrices into blocks. It
-// computes on tensors [matrices, rows, columns].
-func (r *rewriter) factored(n *ir.Node, args []*ir.Node) *ir.Node {
+// linearAlgebra replaces an op of linear algebra by the custom ops of linear_ops.go. If a matrix is too large for one
+// of them, Cholesky and triangular solve work block by block. It reshapes the arguments to [matrices, rows, columns].
+func (r *rewriter) linearAlgebra(n *ir.Node, args []*ir.Node) *ir.Node {
 	args = r.widened(args)
 	for i, a := range args {
 		s := a.Shape()

@@ -34,7 +34,7 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpFFT, ir.OpRFFT, ir.OpIRFFT:
 		return r.transform(n, args[0])
 	case ir.OpCholesky, ir.OpTriangularSolve, ir.OpQR, ir.OpEigH:
-		return r.factored(n, args)
+		return r.linearAlgebra(n, args)
 	case ir.OpCausalConv1D:
 		return r.causalConv1D(n, args)
 	case ir.OpSSMScan, ir.OpDeltaRule:

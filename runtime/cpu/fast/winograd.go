@@ -242,7 +242,7 @@ func (r *convRun) finite() bool {
 	return err == nil
 }
 
-// belowPlain reports in Go, as below does, whether the magnitudes of all elements are below a number.
+// belowPlain is function below without assembly. It reports whether |x| < most for all elements x. NaN is not below.
 func belowPlain(list []float32, most float32) bool {
 	for _, x := range list {
 		if !(x < most && x > -most) {
