@@ -8,10 +8,10 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// MergeMaps makes one kernel of elementwise kernels over the same points that read the same value. An example are the
-// kernels that rotate queries, and that store keys and values in a cache, if one matmul computes all three. One kernel
-// needs one launch, and reads what they share once. Fusion merges elementwise ops of the graph in the same way; this
-// rule merges kernels that only lowering makes, such as writes into states.
+// MergeMaps makes one kernel of elementwise kernels over the same points that read the same value. For example, one
+// kernel rotates queries, and two store keys and values in a cache, all three computed by one matmul. The merged kernel
+// needs one launch, and reads what they share once. Fusion merges elementwise ops of the graph in the same way. This
+// rule also merges kernels that do not exist before lowering, such as writes into states.
 func MergeMaps(o *Optimizer, id plan.KernelID) []Proposal {
 	k := o.Plan.Kernel(id)
 	if !isPlainMap(k) || o.Plan.RunsOnce(id) {
