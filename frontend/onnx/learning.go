@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"math"
-	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -423,19 +422,23 @@ func svmClassifier(c *call) []*value {
 		y := x.MatMulT(c.vector(ir.F32, coefficients, classes, len(coefficients)/classes)).AddScalar(rho[0])
 		return several(c.labels(y.Argmax(1), "classlabels_strings", "classlabels_ints"), c.transformed(y))
 	}
-	total := 0
+	total, inRange := 0, true
 	for _, n := range per {
+		inRange = inRange && n >= 0 && n <= len(coefficients)
 		total += n
 	}
 	pairs := classes * (classes - 1) / 2
-	if len(per) != classes || classes < 2 || slices.Min(per) < 0 || len(coefficients) != total*(classes-1) ||
-		len(rho) < pairs {
+	if !inRange || len(per) != classes || classes < 2 || len(coefficients) != total*(classes-1) || len(rho) < pairs {
 		c.fail("%d support vectors, %d coefficients and %d rho for %d classes", per, len(coefficients), len(rho),
 			classes)
 	}
 	kernel := c.kernelOfVectors(x, c.floatsAttr("support_vectors")) // [N, S]
 	if !kernel.Dim(1).Is(total) {
 		c.fail("%s support vectors, but the sum of vectors_per_class is %d", kernel.Dim(1), total)
+	}
+	if size := pairs * max(total, classes); size > maxPairWeights {
+		c.fail("%d pairs of classes with %d support vectors have %d weights: want at most %d", pairs, total, size,
+			maxPairWeights)
 	}
 	weights, firsts, seconds := pairsOfClasses(per, coefficients, total)
 	scores := kernel.MatMulT(c.vector(ir.F32, weights, pairs, total)).Add(c.vector(ir.F32, rho[:pairs]))
@@ -449,6 +452,9 @@ func svmClassifier(c *call) []*value {
 	}
 	return several(c.labels(votes.Argmax(1), "classlabels_strings", "classlabels_ints"), scores)
 }
+
+// maxPairWeights limits the matrices of pairsOfClasses, which grow with the cube of a file's size.
+const maxPairWeights = 1 << 24
 
 // pairsOfClasses returns matrices with a row for each pair of classes i < j: the weights of the support vectors in the
 // decision between them, and the first and second class of the pair as one-hot rows. per is the number of support

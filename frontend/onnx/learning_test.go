@@ -93,6 +93,38 @@ func TestDeepTree(t *testing.T) {
 	is(t, run(t, f, map[string]*ir.Data{"x": x})["y"], f32(t, []float64{0, 0, 1, 8, 19, 20}, 6, 1))
 }
 
+// TestHostileSupportVectors: numbers of support vectors with a sum that overflows, and pairs of classes whose weights
+// would need gigabytes, are refused.
+func TestHostileSupportVectors(t *testing.T) {
+	const many = 300
+	labels := make([]int64, many)
+	ones := make([]int64, many)
+	for i := range labels {
+		labels[i], ones[i] = int64(i), 1
+	}
+	ones[0] += 100
+	for name, c := range map[string]struct {
+		labels, per []int64
+		vectors     int
+		want        string
+	}{
+		"a sum of 0": {labels[:4], []int64{1 << 62, 1 << 62, 1 << 62, 1 << 62}, 0, "support vectors"},
+		"negative":   {labels[:2], []int64{2, -1}, 1, "support vectors"},
+		"gigabytes":  {labels, ones, many + 100, "weights: want at most"},
+	} {
+		n := of("ai.onnx.ml", node("SVMClassifier", names("x"), names("label", "y"),
+			intsAttr("vectors_per_class", c.per...),
+			floatsAttr("coefficients", make([]float32, c.vectors*(len(c.labels)-1))...),
+			floatsAttr("rho", make([]float32, len(c.labels)*(len(c.labels)-1)/2)...),
+			floatsAttr("support_vectors", make([]float32, c.vectors)...), intsAttr("classlabels_ints", c.labels...)))
+		content := model(21, graph(inputs(port("x", float, 2, 1)), nodes(n), outputs("y")))
+		_, err := onnx.NewReader(content, onnx.Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 // TestLabelsOfStrings: scores are there next to labels that are strings, which cannot be read.
 func TestLabelsOfStrings(t *testing.T) {
 	n := of("ai.onnx.ml", node("LinearClassifier", names("x"), names("label", "y"),
