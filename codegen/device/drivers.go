@@ -30,6 +30,11 @@ func FusesNothing(caps Caps) bool { return caps.Type == DeviceCPU }
 // elements.
 func UnrollsSlowly(caps Caps) bool { return caps.DriverID == driverLavapipe }
 
+// RunsLoopsWithoutTrips reports whether the driver is Mesa's lavapipe. It runs the body of a loop that no invocation
+// enters, without active invocations. An inner loop that is not unrolled then indexes arrays by a counter that nothing
+// has set, which can crash (M-kept-loops).
+func RunsLoopsWithoutTrips(caps Caps) bool { return caps.DriverID == driverLavapipe }
+
 // DividesToNearest reports whether the device's division of f32 gives the nearest number. Software devices use the
 // processor's division. Vulkan allows other devices an error of 2.5 units in the last place, and has no query for it.
 func DividesToNearest(caps Caps) bool { return caps.Type == DeviceCPU }

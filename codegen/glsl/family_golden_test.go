@@ -221,6 +221,8 @@ var goldenCases = []goldenCase{
 	{name: "flash_vec_shared_heads", graph: decode, schedule: unsplit},
 	{name: "flash_coopmat2_causal", graph: prefill,
 		schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix2, 2) }},
+	{name: "flash_coopmat2_cached", graph: prefillCached,
+		schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix2, 2) }},
 	{name: "flash_coopmat_causal", graph: prefill,
 		schedule: func(kernel.Schedule) kernel.Schedule { return flashMatrix(kernel.VarFlashMatrix, 1) }},
 	{name: "flash_coopmat_shared", graph: prefill, schedule: func(kernel.Schedule) kernel.Schedule {
@@ -250,6 +252,19 @@ const prefill = `graph "g" {
 	%3 = transpose %0 {perm=[1,0,2]} : f16[32,T,64]
 	%4 = attention %3, %1, %2 {causal=true} : f16[32,T,64]
 	output "y" %4
+}`
+
+// prefillCached is a causal attention over cached keys. Their number is a symbol of its own, so a query might see none.
+const prefillCached = `graph "g" {
+	symbol S <= 512
+	symbol T <= 512
+	%0 = input {name="q", dtype=f16, shape=[32,T,64]} : f16[32,T,64]
+	%1 = state {name="k", dtype=f16, shape=[8,512,64]} : f16[8,512,64]
+	%2 = state {name="v", dtype=f16, shape=[8,512,64]} : f16[8,512,64]
+	%3 = slice %1 {starts=[0,0,0], limits=[8,S,64]} : f16[8,S,64]
+	%4 = slice %2 {starts=[0,0,0], limits=[8,S,64]} : f16[8,S,64]
+	%5 = attention %0, %3, %4 {causal=true} : f16[32,T,64]
+	output "y" %5
 }`
 
 // decode is an attention of one query, with heads that share keys.

@@ -232,6 +232,7 @@ func (c *Checker) addChoices(g *ir.Graph, rng *rand.Rand, first, n int) error {
 		{"cut tails, and scatters that sort", Choices{Tails: anyTail(rng), Parts: SplitAny, Form: "sort"}},
 		{"rows of bytes and of attention in f16", Choices{Bytes: AllBytes, Take: Rules("half_attention")}},
 		{"fused norms and slices", Choices{Take: FuseAll}},
+		{"merged elementwise kernels", Choices{Take: Rules("merge_maps")}},
 	} {
 		if i%n != first {
 			continue

@@ -22,6 +22,8 @@ func MergeMaps(o *Optimizer, id plan.KernelID) []Proposal {
 		if !b.Read || b.Params || b.Fixed {
 			continue
 		}
+		// A kernel can move if none of the kernels that it passes, k included, writes what it binds or reads what it
+		// writes. So kernels that are merged never conflict.
 		for _, r := range o.readersAfter(b.Buffer, id) {
 			other := o.Plan.Kernel(r)
 			if p.changes(r) || !o.canMerge(merged, other) || o.Plan.RunsOnce(r) ||
@@ -57,19 +59,15 @@ func isPlainMap(k *kernel.Kernel) bool {
 }
 
 // canMerge reports whether one kernel can compute what map k and another kernel compute: that is also a map over the
-// same points, neither binds a buffer that the other one writes, and both together do not bind too many buffers.
+// same points, and both together do not bind too many buffers.
 func (o *Optimizer) canMerge(k, other *kernel.Kernel) bool {
 	if !isPlainMap(other) || !slices.Equal(k.Parallel, other.Parallel) {
 		return false
 	}
 	buffers := len(k.Bindings)
 	for _, b := range other.Bindings {
-		i := slices.IndexFunc(k.Bindings, func(a kernel.Binding) bool { return a.Buffer == b.Buffer })
-		switch {
-		case i < 0:
+		if !slices.ContainsFunc(k.Bindings, func(a kernel.Binding) bool { return a.Buffer == b.Buffer }) {
 			buffers++
-		case b.Write || k.Bindings[i].Write:
-			return false
 		}
 	}
 	return buffers <= o.fusion.Limits.Bindings

@@ -29,12 +29,11 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 	m.Blank()
 	// The loop needs no condition around it if begin can load keys and values, even if no query of the workgroup sees
 	// one. With a condition, NVIDIA's compiler generates seven times as much code for the loop, which is slower,
-	// sometimes much slower (M-causal). lavapipe needs the condition: it runs the body of a loop without trips, with
-	// indices of inner loops that nothing set (M-kept-loops).
+	// sometimes much slower (M-causal).
 	m.last = expr.Binary("-", end, expr.Uint(1))
 	switch seen := m.K.Seen(kernel.Axis(m.ax.Query, m.K.Parallel[m.ax.Query])); {
 	case first.Is("0u") && seen.Minus(kernel.Const(1)).NonNegative(): // every query sees a key
-	case !device.UnrollsSlowly(m.Caps) && m.loadsKeyZero():
+	case m.loadsKeyZero() && !device.RunsLoopsWithoutTrips(m.Caps):
 		m.last = m.Named("last_key", expr.Binary("-", expr.Call("max", end, expr.Of("1u")), expr.Of("1u")))
 	default:
 		m.OpenIf(expr.Binary("<", first, end))
