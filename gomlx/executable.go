@@ -309,9 +309,10 @@ func (s *schedule) visit(v *value) {
 	s.last = max(s.last, s.levelOf(v))
 }
 
-// addProgram adds the program of a level, unless it has nothing to compute.
-func (r *routine) addProgram(f *Function, s *schedule, level int, of axes,
-	donated map[*value]bool) error {
+// addProgram adds the step that computes the values of a level by one program, unless there are none. The program may
+// overwrite donated inputs with results.
+func (r *routine) addProgram(f *Function, s *schedule, level int, of axes, donated map[*value]bool) error {
+	// The level's stored values are the results. Walk back from them to values that are known before: the inputs.
 	var in, out []*value
 	seen := map[*value]bool{}
 	var walk func(v *value)

@@ -129,31 +129,31 @@ func (f *Function) If(condition compute.Value, yes, no compute.Function) ([]comp
 	if !isCondition(args[0]) {
 		return nil, errors.Errorf("%s: the condition is %s, want a bool", kind, args[0].shape)
 	}
-	y, err := f.callee(kind, yes)
+	ifTrue, err := f.callee(kind, yes)
 	if err != nil {
 		return nil, err
 	}
-	n, err := f.callee(kind, no)
+	ifFalse, err := f.callee(kind, no)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.EqualFunc(y.results, n.results, func(a, b *value) bool { return a.shape.Equal(b.shape) }) {
-		return nil, errors.Errorf("%s: the branches return %v and %v: want the same", kind, shapesOf(y.results),
-			shapesOf(n.results))
+	if !slices.EqualFunc(ifTrue.results, ifFalse.results, func(a, b *value) bool { return a.shape.Equal(b.shape) }) {
+		return nil, errors.Errorf("%s: the branches return %v and %v: want the same", kind, shapesOf(ifTrue.results),
+			shapesOf(ifFalse.results))
 	}
-	b := &branch{branches: []*Function{n, y}, captured: [][]*value{captures(n), captures(y)}} // index 1 is true
-	op := &operation{kind: kind, args: slices.Concat(args, b.captured[0], b.captured[1])}
-	if hasFlow(n, y) {
-		op.flow = b
+	ofTrue, ofFalse := captures(ifTrue), captures(ifFalse) // values of enclosing functions that a branch uses
+	op := &operation{kind: kind, args: slices.Concat(args, ofFalse, ofTrue)}
+	if hasFlow(ifFalse, ifTrue) { // a program cannot run it, so the host chooses the branch, by index 0 or 1
+		op.flow = &branch{branches: []*Function{ifFalse, ifTrue}, captured: [][]*value{ofFalse, ofTrue}}
 	} else {
 		op.build = func(l *lowering, in []tensor) []tensor {
-			captured := in[1+len(b.captured[0]):]
+			forFalse, forTrue := in[1:1+len(ofFalse)], in[1+len(ofFalse):]
 			return l.b.If(in[0],
-				func() []tensor { return l.call(y, b.captured[1], captured, false) },
-				func() []tensor { return l.call(n, b.captured[0], in[1:1+len(b.captured[0])], false) })
+				func() []tensor { return l.call(ifTrue, ofTrue, forTrue, false) },
+				func() []tensor { return l.call(ifFalse, ofFalse, forFalse, false) })
 		}
 	}
-	return valuesOf(f.keep(op, shapesOf(y.results)...)), nil
+	return valuesOf(f.keep(op, shapesOf(ifTrue.results)...)), nil
 }
 
 // compileAll compiles functions with their captured values.
@@ -244,7 +244,8 @@ func (w *while) compile(of axes) (flow, error) {
 // the round and of the condition. The result is the first state for which the condition is false.
 func (w *while) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64) ([]*storage, error) {
 	n := len(w.functions[0].parameters)
-	first := n + len(w.captured[0])
+	end := n + len(w.captured[0])
+	forRound, forCondition := in[n:end], in[end:]
 	state := make([]*storage, n)
 	for i, s := range in[:n] {
 		// The caller keeps its own reference.
@@ -252,7 +253,7 @@ func (w *while) run(ctx context.Context, b *Backend, in []*storage, symbols map[
 	}
 	// A round ends with the condition, so that only the first check needs a program of its own.
 	if len(w.compiled) > 1 {
-		asked, err := w.compiled[1].run(ctx, b, slices.Concat(state, in[first:]), symbols)
+		asked, err := w.compiled[1].run(ctx, b, slices.Concat(state, forCondition), symbols)
 		more := false
 		if err == nil {
 			more, err = holds(asked[0])
@@ -267,12 +268,12 @@ func (w *while) run(ctx context.Context, b *Backend, in []*storage, symbols map[
 		}
 	}
 	for {
-		next, err := w.compiled[0].run(ctx, b, slices.Concat(state, in[n:first]), symbols)
+		next, err := w.compiled[0].run(ctx, b, slices.Concat(state, forRound), symbols)
 		closeAll(state)
 		if err != nil {
 			return nil, err
 		}
-		more, err := holds(next[n])
+		more, err := holds(next[n]) // the last result is the condition
 		closeAll(next[n:])
 		state = next[:n]
 		if err != nil {
@@ -325,8 +326,8 @@ const maxCompared = 4096
 
 // Sort implements compute.Function. vkc's sort handles comparators of a single operand. For others, the position of an
 // element is the number of elements before it. All sorts are stable.
-func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ...compute.Value) ([]compute.Value,
-	error) {
+func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ...compute.Value) (
+	[]compute.Value, error) {
 	kind := compute.OpTypeSort
 	args, err := f.values(kind, inputs...)
 	if err != nil {
@@ -354,7 +355,7 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 		return nil, errors.Errorf("%s: the comparator returns %v, want a bool", kind, shapesOf(less.results))
 	}
 	captured := captures(less)
-	by, descending, known := order(less)
+	by, descending, known := order(less) // by is the index of the operand that a known comparator compares
 	if !known && !elementwise(less) {
 		return nil, errors.Wrapf(compute.ErrNotImplemented,
 			"%s by a comparator that is not made of elementwise operations", kind)
@@ -363,12 +364,11 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 	results, err := f.add(kind, slices.Concat(args, captured), func(l *lowering, in []tensor) []tensor {
 		// Sort the operand that is compared, and move the elements of all operands in the same way.
 		if known {
-			var indices tensor
+			sort := tensor.Argsort
 			if descending {
-				indices = in[by].ArgsortDescending(axis)
-			} else {
-				indices = in[by].Argsort(axis)
+				sort = tensor.ArgsortDescending
 			}
+			indices := sort(in[by], axis)
 			for i, x := range in[:n] {
 				in[i] = x.Gather(axis, indices)
 			}

@@ -68,17 +68,12 @@ func (f *Function) FusedLayerNorm(x compute.Value, axes []int, epsilon float64, 
 		}
 		dims := y.Shape()
 		y = y.Reshape(dims[:kept], numel(y, firstAxes(x.Rank())[kept:]))
-		switch {
-		case weight.IsZero() && !bias.IsZero():
+		if weight.IsZero() && !bias.IsZero() { // op layer_norm has no bias without a weight
 			y = y.LayerNorm(tensor{}, tensor{}, epsilon).Add(bias)
-		default:
+		} else {
 			y = y.LayerNorm(weight, bias, epsilon)
 		}
-		inverse := make([]int, len(perm))
-		for i, a := range perm {
-			inverse[a] = i
-		}
-		return transpose(y.Reshape(dims), inverse)
+		return transpose(y.Reshape(dims), inverse(perm))
 	}))
 }
 
@@ -100,28 +95,29 @@ func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.Dens
 	if err != nil {
 		return nil, err
 	}
-	xs, ws := args[0].shape, args[1].shape
+	xShape, weightShape := args[0].shape, args[1].shape
 	activation, ok := activations[config.Activation]
 	switch {
 	case !ok:
 		return nil, errors.Wrapf(compute.ErrNotImplemented, "%s: activation %s", kind, config.Activation)
-	case xs.Rank() < 1 || ws.Rank() < 2:
-		return nil, errors.Errorf("%s: x is %s and the weight %s: want an axis and two at least", kind, xs, ws)
+	case xShape.Rank() < 1 || weightShape.Rank() < 2:
+		return nil, errors.Errorf("%s: x is %s and the weight %s: want an axis and two at least", kind, xShape,
+			weightShape)
 	}
-	outputs := ws.Dimensions[1:]
-	in, transposed := ws.Dimensions[0], config.WeightLayout == compute.DenseLayoutOutputsInput
-	if transposed {
-		outputs, in = ws.Dimensions[:ws.Rank()-1], ws.Dimensions[ws.Rank()-1]
+	transposed := config.WeightLayout == compute.DenseLayoutOutputsInput
+	input, outputs := weightShape.Dimensions[0], weightShape.Dimensions[1:] // the extents of the weight's axes
+	if last := weightShape.Rank() - 1; transposed {
+		input, outputs = weightShape.Dimensions[last], weightShape.Dimensions[:last]
 	}
-	if last := xs.Dimensions[xs.Rank()-1]; last != in {
-		return nil, errors.Errorf("%s: x is %s and the weight %s: the contracted extents are %d and %d", kind, xs, ws,
-			last, in)
+	last := xShape.Rank() - 1
+	if have := xShape.Dimensions[last]; have != input {
+		return nil, errors.Errorf("%s: x is %s and the weight %s: the contracted extents are %d and %d", kind, xShape,
+			weightShape, have, input)
 	}
-	shape := xs.Clone()
-	// The limit of the capacity makes append copy.
-	shape.Dimensions = append(shape.Dimensions[:xs.Rank()-1:xs.Rank()-1], outputs...)
+	shape := xShape.Clone()
+	shape.Dimensions = slices.Concat(shape.Dimensions[:last], outputs)
 	if shape.AxisNames != nil {
-		shape.AxisNames = append(shape.AxisNames[:xs.Rank()-1:xs.Rank()-1], make([]string, len(outputs))...)
+		shape.AxisNames = slices.Concat(shape.AxisNames[:last], make([]string, len(outputs)))
 	}
 	return f.addOne(kind, args, shape, nil, func(l *lowering, in []tensor) []tensor {
 		x, w := in[0], in[1]
@@ -146,35 +142,33 @@ func (f *Function) FusedDense(x, weight, bias compute.Value, config compute.Dens
 
 // FusedAttentionQKVProjection implements compute.Function: it multiplies x by the matrices for query, key and value,
 // which are side by side in weight, and adds the biases that are not nil.
-func (f *Function) FusedAttentionQKVProjection(x, weight, biasQ, biasK, biasV compute.Value, queryDim,
-	keyValueDim int) (
-	query, key, value compute.Value, err error) {
+func (f *Function) FusedAttentionQKVProjection(x, weight, biasQ, biasK, biasV compute.Value,
+	queryDim, keyValueDim int) (query, key, value compute.Value, err error) {
 	kind := compute.OpTypeFusedAttentionQKVProjection
 	args, err := f.values(kind, append([]compute.Value{x, weight}, given(biasQ, biasK, biasV)...)...)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	xs, ws := args[0].shape, args[1].shape
-	if xs.Rank() != 2 || ws.Rank() != 2 || ws.Dimensions[1] != queryDim+2*keyValueDim {
-		return nil, nil, nil, errors.Errorf("%s: x is %s and the weight %s: want two axes, and %d columns", kind, xs,
-			ws,
-			queryDim+2*keyValueDim)
+	xShape, weightShape, columns := args[0].shape, args[1].shape, queryDim+2*keyValueDim
+	if xShape.Rank() != 2 || weightShape.Rank() != 2 || weightShape.Dimensions[1] != columns {
+		return nil, nil, nil, errors.Errorf("%s: x is %s and the weight %s: want two axes, and %d columns", kind, xShape,
+			weightShape, columns)
 	}
-	of := make([]shapes.Shape, 3)
+	shapesOfParts := make([]shapes.Shape, 3)
 	for i, n := range []int{queryDim, keyValueDim, keyValueDim} {
-		of[i] = xs.Clone()
-		of[i].Dimensions[1] = n
+		shapesOfParts[i] = xShape.Clone()
+		shapesOfParts[i].Dimensions[1] = n
 	}
 	results, err := f.add(kind, args, func(_ *lowering, in []tensor) []tensor {
 		parts := in[0].MatMul(in[1]).Split(1, queryDim, keyValueDim, keyValueDim)
-		biases := in[2:]
-		for i, b := range []compute.Value{biasQ, biasK, biasV} {
-			if b != nil {
+		biases := in[2:] // only the ones that are not nil
+		for i, bias := range []compute.Value{biasQ, biasK, biasV} {
+			if bias != nil {
 				parts[i], biases = parts[i].Add(biases[0]), biases[1:]
 			}
 		}
 		return parts
-	}, of...)
+	}, shapesOfParts...)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -38,6 +38,15 @@ func (f *Function) Transpose(x compute.Value, perm ...int) (compute.Value, error
 		func(_ *lowering, x tensor, _ ir.Shape) tensor { return transpose(x, perm) })
 }
 
+// inverse returns the permutation that undoes perm.
+func inverse(perm []int) []int {
+	back := make([]int, len(perm))
+	for i, a := range perm {
+		back[a] = i
+	}
+	return back
+}
+
 // transpose transposes x. It returns x itself for the identity permutation.
 func transpose(x tensor, perm []int) tensor {
 	if slices.IsSorted(perm) {

@@ -92,8 +92,7 @@ func batchedMatMul(a, b tensor, sums, to ir.DType) tensor {
 // ConvGeneral implements compute.Function: the convolution of x with a kernel. axes says what each axis of x, kernel
 // and result is. inputDilations and kernelDilations put zeros between the elements of x and of the kernel.
 func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxesConfig, strides []int,
-	paddings [][2]int,
-	inputDilations, kernelDilations []int, channelGroups, batchGroups int) (compute.Value, error) {
+	paddings [][2]int, inputDilations, kernelDilations []int, channelGroups, batchGroups int) (compute.Value, error) {
 	kind := compute.OpTypeConvGeneral
 	args, err := f.values(kind, x, kernel)
 	if err != nil {
@@ -105,20 +104,21 @@ func (f *Function) ConvGeneral(x, kernel compute.Value, axes compute.ConvolveAxe
 		kernelDilations, channelGroups, batchGroups)
 	spatial := len(axes.InputSpatial)
 	return f.addOne(kind, args, shape, err, one(func(in []tensor) tensor {
+		// Transpose to [batch, channels, spatial axes] and [output channels, input channels, spatial axes].
 		x := in[0].Transpose(slices.Concat([]int{axes.InputBatch, axes.InputChannels}, axes.InputSpatial)...)
 		w := in[1].Transpose(slices.Concat([]int{axes.KernelOutputChannels, axes.KernelInputChannels},
 			axes.KernelSpatial)...)
 		groups := channelGroups
 		if batchGroups > 1 {
-			// Each batch group has its own output channels, just as channel groups do.
+			// Each batch group has its own output channels, just as channel groups do. So they become channel groups.
 			dims := sizes(x)
-			n, c := dims[0]/batchGroups, dims[1]
-			x = x.Reshape(batchGroups, n, c, dims[2:])
-			x = moveAxis(x, 0, 1).Reshape(n, batchGroups*c, dims[2:])
+			batch, channels := dims[0]/batchGroups, dims[1]
+			x = x.Reshape(batchGroups, batch, channels, dims[2:])
+			x = moveAxis(x, 0, 1).Reshape(batch, batchGroups*channels, dims[2:])
 			groups *= batchGroups
 		}
-		around := padAxes(paddings, inputDilations, spatial)
-		x = pad(x, 0, append(make([]compute.PadAxis, 2), around...))
+		noPadding := make([]compute.PadAxis, 2) // of the batch and the channels
+		x = pad(x, 0, append(noPadding, padAxes(paddings, inputDilations, spatial)...))
 		step := func(i int) windows {
 			size, stride, dilation := extent(w, 2+i), at(strides, i, 1), at(kernelDilations, i, 1)
 			count := (extent(x, 2+i)-(size-1)*dilation-1)/stride + 1
@@ -181,8 +181,7 @@ func (f *Function) Gather(x, starts compute.Value, vectorAxis int, offsetAxes, c
 		return nil, err
 	}
 	shape, err := shapeinference.Gather(args[0].shape, args[1].shape, vectorAxis, offsetAxes, collapsed, startMap,
-		sliceSizes,
-		sorted)
+		sliceSizes, sorted)
 	if err == nil && len(startMap) == 0 {
 		err = errors.Wrapf(compute.ErrNotImplemented, "Gather without indexed axes")
 	}
@@ -232,44 +231,35 @@ func indexVectors(indices tensor, axis int) []tensor {
 	return components
 }
 
-// gather returns windows of x. at[i] has the start of each window along axis startMap[i]. Along the other axes a window
-// is the whole axis.
+// gather returns windows of x, a tensor of this rank. window has their extents. at[i] has the start of each window along
+// axis startMap[i]. Along the other axes a window is the whole axis. The axes of a window become axes offsetAxes of the
+// result, except the collapsed ones, which have extent 1 and are left out.
 func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int, rank int) tensor {
 	batch := at[0].Rank()
 	vectors, widened := vectorsOf(at, startMap, window)
 	y := transpose(x, frontOrder(x.Rank(), startMap)).GatherND(vectors)
-	// Axes are now: batch, the windows along widened axes, the axes that are not indexed.
-	var kept []int
-	for a := range x.Rank() {
-		if !slices.Contains(startMap, a) {
-			kept = append(kept, a)
-		}
-	}
-	order := append(slices.Clone(widened), kept...)
-	dims := slices.Clone(y.Shape()[:batch])
-	var offsets []int
-	for a := range window {
-		if !slices.Contains(collapsed, a) {
-			offsets = append(offsets, a)
-		}
-	}
-	// Put the window axes into the order of x's axes, then insert axes of extent 1.
-	var rankOrder []int
+	// Axes of y are now: the batch, then the windows along `order`: the widened axes and the axes without an index.
+	order := append(slices.Clone(widened), axesExcept(x.Rank(), startMap)...)
+	offsets := axesExcept(len(window), collapsed)
+	// Put the window axes into the order of x's axes, the collapsed ones last. The reshape drops these, and inserts the
+	// axes that are not in order, which have extent 1 too.
+	perm := firstAxes(batch)
 	for _, a := range offsets {
 		if i := slices.Index(order, a); i >= 0 {
-			rankOrder = append(rankOrder, batch+i)
+			perm = append(perm, batch+i)
 		}
 	}
 	for i, a := range order {
 		if slices.Contains(collapsed, a) {
-			rankOrder = append(rankOrder, batch+i) // of extent 1, dropped by the reshape
+			perm = append(perm, batch+i)
 		}
 	}
-	y = transpose(y, append(firstAxes(batch), rankOrder...))
+	dims := slices.Clone(y.Shape()[:batch])
 	for _, a := range offsets {
 		dims = append(dims, ir.D(window[a]))
 	}
-	y = y.Reshape(dims)
+	y = transpose(y, perm).Reshape(dims)
+	// Move the window axes to offsetAxes. The batch axes fill the other places.
 	perm, next := make([]int, rank), 0
 	for i := range perm {
 		if j := slices.Index(offsetAxes, i); j >= 0 {
@@ -280,6 +270,11 @@ func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int
 		}
 	}
 	return transpose(y, perm)
+}
+
+// axesExcept returns the axes of a tensor of some rank without the listed ones.
+func axesExcept(rank int, without []int) []int {
+	return slices.DeleteFunc(firstAxes(rank), func(a int) bool { return slices.Contains(without, a) })
 }
 
 // frontOrder returns the axes that are listed and then the others.
@@ -389,9 +384,11 @@ func scatterOrdered(x, indices, updates, order tensor, sign int) tensor {
 }
 
 // scatter implements the scatter operations. kind says how updates change an element: the result is their sum with it,
-// or the largest or smallest of them all.
-func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Value, vectorAxis int, windowAxes, inserted,
-	toAxes []int) (compute.Value, error) {
+// or the largest or smallest of them all. The vectors along axis vectorAxis of indices are the starts of windows of x:
+// component i is the start along axis toAxes[i]. Axes windowAxes of updates are the axes of a window, except the
+// inserted ones, which have extent 1.
+func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Value, vectorAxis int,
+	windowAxes, inserted, toAxes []int) (compute.Value, error) {
 	args, err := f.values(kind, x, indices, updates)
 	if err != nil {
 		return nil, err
@@ -407,14 +404,9 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 	return f.addOne(kind, args, shape, nil, one(func(in []tensor) tensor {
 		x, updates := in[0], in[2]
 		// Extents of the window along each axis of x.
-		window, next := ones(x.Rank()), 0
-		var offsets []int
-		for a := range window {
-			if !slices.Contains(inserted, a) {
-				window[a] = extent(updates, windowAxes[next])
-				offsets = append(offsets, a)
-				next++
-			}
+		window, offsets := ones(x.Rank()), axesExcept(x.Rank(), inserted)
+		for i, a := range offsets {
+			window[a] = extent(updates, windowAxes[i])
 		}
 		at := indexVectors(in[1], vectorAxis)
 		// Skip a window that is partly out of range.
@@ -429,28 +421,18 @@ func (f *Function) scatter(kind compute.OpType, x, indices, updates compute.Valu
 				axes, at = append(axes, a), append(at, at[0].MulScalar(0))
 			}
 		}
-		// All elements of such a window must be out of range, so its start is far below 0.
+		// All elements of a skipped window must be out of range, so its start is far below 0.
 		at[0] = inside.Where(at[0], at[0].Lit(-float64(extent(x, axes[0]))-1))
 		vectors, widened := vectorsOf(at, axes, window)
 		// Axes of updates: the batch, then the windows along widened axes, then the axes that are not indexed.
-		order := slices.Clone(widened)
-		for a := range x.Rank() {
-			if !slices.Contains(axes, a) {
-				order = append(order, a)
-			}
-		}
+		order := append(slices.Clone(widened), axesExcept(x.Rank(), axes)...)
 		dims := slices.Clone(at[0].Shape())
 		for _, a := range order {
 			dims = append(dims, ir.D(window[a]))
 		}
 		updates = transpose(updates, updatesOrder(updates.Rank(), windowAxes, offsets, order)).Reshape(dims)
 		front := frontOrder(x.Rank(), axes)
-		y := scatters[kind].write(transpose(x, front), vectors, updates)
-		back := make([]int, len(front))
-		for i, a := range front {
-			back[a] = i
-		}
-		return transpose(y, back)
+		return transpose(scatters[kind].write(transpose(x, front), vectors, updates), inverse(front))
 	}))
 }
 

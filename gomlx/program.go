@@ -106,6 +106,7 @@ func (p *program) close() {
 // result is then in the state of that input.
 func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64, results int,
 	updates map[int]int) ([]*storage, error) {
+	// Pass each input as it is: on the device, or in the host's memory.
 	host := vkc.Tensors{}
 	opt := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}, Symbols: map[string]int64{}}
 	for _, s := range p.executable.Symbols() {
@@ -134,8 +135,9 @@ func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols ma
 	if err := p.hold(in); err != nil {
 		return nil, err
 	}
-	for _, i := range updates { // the two users are the step and its call
-		if err := in[i].leaveState(p, 2); err != nil {
+	const users = 2 // of an input that is overwritten: the step and its call
+	for _, i := range updates {
+		if err := in[i].leaveState(p, users); err != nil {
 			return nil, err
 		}
 		delete(p.held, stateName(i))

@@ -115,42 +115,37 @@ func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *comput
 		return nil, err
 	}
 	op := &operation{kind: kind, args: args}
-	xs, ws := args[0].shape, args[1].shape
-	var in, out int
-	switch {
-	case blocks:
+	var inputs, outputs int // the extents of the weights: blocks are stored transposed
+	if blocks {
 		var t ir.DType
-		if t, out, in, err = blocksOf(kind, args[1], q); err != nil {
+		if t, outputs, inputs, err = blocksOf(kind, args[1], q); err != nil {
 			return nil, err
 		}
 		op.blocks = map[int]ir.DType{1: t}
-	default:
+	} else {
 		if err := checkIntegers(kind, args, q); err != nil {
 			return nil, err
 		}
-		in, out = ws.Dimensions[0], ws.Dimensions[1]
+		inputs, outputs = args[1].shape.Dimensions[0], args[1].shape.Dimensions[1]
 	}
-	if xs.Rank() < 1 || xs.Dimensions[xs.Rank()-1] != in || xs.DType != dtypes.Float32 {
-		return nil, errors.Errorf("%s: x is %s, want Float32 with a last axis of extent %d", kind, xs, in)
+	shape := args[0].shape.Clone()
+	last := shape.Rank() - 1
+	if last < 0 || shape.Dimensions[last] != inputs || shape.DType != dtypes.Float32 {
+		return nil, errors.Errorf("%s: x is %s, want Float32 with a last axis of extent %d", kind, shape, inputs)
 	}
-	shape := xs.Clone()
-	shape.Dimensions[xs.Rank()-1] = out
+	shape.Dimensions[last] = outputs
 	op.build = one(func(in []tensor) tensor {
-		x, w, rest := in[0], in[1], in[2:]
-		if xs.Rank() == 1 {
-			x = x.Unsqueeze(0)
+		x := in[0]
+		if last == 0 {
+			x = x.Unsqueeze(0) // a vector becomes a matrix of one row
 		}
 		var y tensor
 		if blocks {
-			y = x.MatMulT(w)
+			y = x.MatMulT(in[1])
 		} else {
-			w = numbersOf[q.Scheme](w).Mul(perBlock(rest[0], out, q.BlockSize))
-			if q.ZeroPoint != nil {
-				w = w.Add(perBlock(cast(rest[1], ir.F32), out, q.BlockSize))
-			}
-			y = x.MatMul(w)
+			y = x.MatMul(dequantized(in[1:], outputs, q))
 		}
-		if xs.Rank() == 1 {
+		if last == 0 {
 			y = y.Squeeze(0)
 		}
 		if bias != nil {
@@ -159,6 +154,16 @@ func (f *Function) FusedQuantizedDense(x, weights, bias compute.Value, q *comput
 		return after(y)
 	})
 	return f.addBlocks(op, shape)
+}
+
+// dequantized returns the numbers of integer weights of some columns. in has the weights, their scales, and the zero
+// points if q has some.
+func dequantized(in []tensor, columns int, q *compute.Quantization) tensor {
+	w := numbersOf[q.Scheme](in[0]).Mul(perBlock(in[1], columns, q.BlockSize))
+	if q.ZeroPoint != nil {
+		w = w.Add(perBlock(cast(in[2], ir.F32), columns, q.BlockSize))
+	}
+	return w
 }
 
 // numbersOf converts integers to f32 before scaling, by scheme.

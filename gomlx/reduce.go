@@ -210,7 +210,7 @@ func (f *Function) ReduceWindow(x compute.Value, reduction compute.ReduceOpType,
 	if err != nil {
 		return nil, err
 	}
-	of, ok := windowOps[reduction]
+	op, ok := windowOps[reduction]
 	if !ok {
 		return nil, errors.Wrapf(compute.ErrNotImplemented, "ReduceWindow by %s", reduction)
 	}
@@ -224,22 +224,22 @@ func (f *Function) ReduceWindow(x compute.Value, reduction compute.ReduceOpType,
 			reduction == compute.ReduceOpProduct) {
 			in[0] = in[0].Cast(ir.F32) // rounds once, not for each axis
 		}
-		y := pad(in[0], of.start(t), padAxes(paddings, inputDilations, len(window)))
+		y := pad(in[0], op.start(t), padAxes(paddings, inputDilations, len(window)))
 		for a, n := range l.dims(shape) {
 			if window[a] == 1 && strides[a] == 1 { // nothing to reduce
 				continue
 			}
 			w := windows{numbers(l.b, ir.Shape{n})[0], window[a], strides[a], at(windowDilations, a, 1)}
-			switch {
-			case w.size < longWindow: // a few binary operations are faster than a gather
-				folded := w.element(y, a, 0)
-				for k := 1; k < w.size; k++ {
-					folded = of.by(folded, w.element(y, a, k))
-				}
-				y = folded
-			default:
-				y = of.fold(w.gather(y, a), a+1)
+			if w.size >= longWindow {
+				y = op.fold(w.gather(y, a), a+1)
+				continue
 			}
+			// A few binary operations are faster than a gather.
+			folded := w.element(y, a, 0)
+			for k := 1; k < w.size; k++ {
+				folded = op.by(folded, w.element(y, a, k))
+			}
+			y = folded
 		}
 		return []tensor{cast(y, t)}
 	})
@@ -325,18 +325,15 @@ func (f *Function) selectAndScatter(kind compute.OpType, x, source compute.Value
 
 		// The index in the padded tensor, in row-major order.
 		place, rest := picked.Lit(0), picked
-		dims := sizes(padded)
-		for a, pitch := x.Rank()-1, 1; a >= 0; a-- {
+		dims, pitch := sizes(padded), 1
+		for a := x.Rank() - 1; a >= 0; a-- {
 			size := rest.Lit(float64(window[a]))
-			first := x.Builder().Iota(ir.I32, a, sizes(source)).MulScalar(float64(strides[a]))
+			first := x.Builder().Iota(ir.I32, a, sizes(source)).MulScalar(float64(strides[a])) // of the window
 			place = place.Add(first.Add(rest.Rem(size)).MulScalar(float64(pitch)))
 			rest, pitch = rest.Div(size), pitch*dims[a]
 		}
-		n := 1
-		for _, d := range dims {
-			n *= d
-		}
-		sums := x.Builder().Full(source.DType(), 0, n).ScatterAdd(0, place.Reshape(-1),
+		elements := pitch
+		sums := x.Builder().Full(source.DType(), 0, elements).ScatterAdd(0, place.Reshape(-1),
 			source.Reshape(-1)).Reshape(dims)
 		for a, p := range axes {
 			sums = cut(sums, a, p.Start, dims[a]-p.End, 1)
