@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -494,7 +495,7 @@ type charClass struct {
 // classesOf divides all characters into classes. The characters of a class are in the same sets of all automata, so an
 // automaton cannot tell them apart.
 func classesOf(automata []*steps) (list []charClass) {
-	// All characters between two bounds are in the same sets.
+	// All characters from one bound to before the next are in the same sets.
 	bounds := []rune{0}
 	for _, a := range automata {
 		for _, set := range a.sets {
@@ -505,7 +506,7 @@ func classesOf(automata []*steps) (list []charClass) {
 	}
 	slices.Sort(bounds)
 	bounds = slices.Compact(bounds)
-	known := map[string]int{}
+	known := map[string]int{} // the index of the class of these sets
 	for i, low := range bounds {
 		high := rune(utf8.MaxRune)
 		if i+1 < len(bounds) {
@@ -518,28 +519,34 @@ func classesOf(automata []*steps) (list []charClass) {
 		var key []byte
 		for k, a := range automata {
 			for _, set := range a.sets {
-				_, ok := slices.BinarySearchFunc(set, low, func(s span, c rune) int {
-					switch {
-					case s.high < c:
-						return -1
-					case s.low > c:
-						return 1
-					}
-					return 0
-				})
-				c.in[k] = append(c.in[k], ok)
-				key = append(key, map[bool]byte{true: 1}[ok])
+				in := hasChar(set, low)
+				c.in[k] = append(c.in[k], in)
+				key = strconv.AppendBool(key, in)
 			}
 		}
-		id, ok := known[string(key)]
+		class, ok := known[string(key)]
 		if !ok {
-			id = len(list)
-			known[string(key)] = id
+			class = len(list)
+			known[string(key)] = class
 			list = append(list, c)
 		}
-		list[id].set = append(list[id].set, span{low, high})
+		list[class].set = append(list[class].set, span{low, high})
 	}
 	return list
+}
+
+// hasChar reports whether a character is in a set of sorted spans.
+func hasChar(set []span, c rune) bool {
+	_, ok := slices.BinarySearchFunc(set, c, func(s span, c rune) int {
+		switch {
+		case s.high < c:
+			return -1
+		case s.low > c:
+			return 1
+		}
+		return 0
+	})
+	return ok
 }
 
 // strings returns the expression of a language's strings, as encoded in JSON without quotes.

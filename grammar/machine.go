@@ -126,7 +126,8 @@ func (m *machine) push(back int32, below *stack) *stack {
 	return s
 }
 
-// closure returns the state for a text at some nodes, including all nodes reachable without a byte.
+// closure returns the state for a text at some nodes, including all nodes reachable without a byte. It takes the work
+// from w, and returns an error if that is not enough.
 func (m *machine) closure(w *work, from ...config) (*state, error) {
 	clear(m.seen)
 	m.list = m.list[:0]
@@ -165,11 +166,11 @@ func (m *machine) closure(w *work, from ...config) (*state, error) {
 		}
 	}
 	known := m.intern(s)
-	n := configWork * len(m.list)
+	cost := configWork * len(m.list)
 	if known == s {
-		n += s.bytes() / bytesWork // a new state costs memory
+		cost += s.bytes() / bytesWork // a new state costs memory
 	}
-	return known, w.take(n)
+	return known, w.take(cost)
 }
 
 // bytes returns the approximate size of a state in memory.

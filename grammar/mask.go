@@ -300,17 +300,17 @@ const walkBatch = 1 << 10
 func (t *Text) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
 	v, m := t.c.v, t.c.m
 	top := v.depths[n]
-	path := append(t.path[:0], from) // by depth below n
+	path := append(t.path[:0], from) // the states by depth below n
 	end := v.after[n]
-	visited := 0
+	visited := 0 // nodes since the last call of spend
 	for i := n + 1; i < end; {
-		d := int(v.depths[i] - top)
+		depth := int(v.depths[i] - top)
 		class := m.g.class[v.bytes[i]]
-		s := path[d-1].next[class]
+		s := path[depth-1].next[class] // a cached result of step, or nil
 		visited++
 		if s == nil || visited == walkBatch {
 			var err error
-			if s, err = m.step(&t.work, path[d-1], class); err == nil {
+			if s, err = m.step(&t.work, path[depth-1], class); err == nil {
 				err = t.spend(visited)
 			}
 			if err != nil {
@@ -328,7 +328,7 @@ func (t *Text) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
 		if s.ends && beyond != nil && v.after[i] > i+1 {
 			*beyond = append(*beyond, i)
 		}
-		path = append(path[:d], s)
+		path = append(path[:depth], s)
 		i++
 	}
 	t.path = path

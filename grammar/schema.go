@@ -283,6 +283,15 @@ func (s *schemas) value(schema any, where string, depth int) *expr {
 	return alt(list...)
 }
 
+func isType(name string) bool {
+	for _, t := range typed {
+		if t.name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // types returns the types that a schema allows. It drops integer if number is allowed, which includes it.
 func (s *schemas) types(o *object, where string) (names []string) {
 	switch t := o.values["type"].(type) {
@@ -298,7 +307,7 @@ func (s *schemas) types(o *object, where string) (names []string) {
 			s.fail(where, "type is neither a string nor a list of strings")
 			return nil
 		}
-		for _, t := range typed {
+		for _, t := range typed { // without a type, the keywords for values of one type tell it
 			if slices.ContainsFunc(t.keys, o.has) {
 				names = append(names, t.name)
 			}
@@ -309,14 +318,9 @@ func (s *schemas) types(o *object, where string) (names []string) {
 			}
 		}
 	}
-	for _, n := range names {
-		if !slices.ContainsFunc(typed, func(t struct {
-			name string
-			keys []string
-		}) bool {
-			return t.name == n
-		}) {
-			s.fail(where, "type %q: want object, array, string, number, integer, boolean or null", n)
+	for _, name := range names {
+		if !isType(name) {
+			s.fail(where, "type %q: want object, array, string, number, integer, boolean or null", name)
 		}
 	}
 	if slices.Contains(names, "number") {

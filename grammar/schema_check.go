@@ -102,7 +102,8 @@ func (c *validator) key(k string, want, v any, o *object, path string, depth int
 	return nil
 }
 
-// subschemas is key for the keywords that apply other schemas to the value itself.
+// subschemas tests value v by keyword k of the schema o, one that applies other schemas to v itself. want is the
+// keyword's value.
 func (c *validator) subschemas(k string, want, v any, o *object, path string, depth int) error {
 	list, _ := want.([]any) // nil for keywords without a list
 	switch k {
@@ -120,14 +121,14 @@ func (c *validator) subschemas(k string, want, v any, o *object, path string, de
 			}
 		}
 	case "anyOf", "oneOf":
-		n := 0
+		holding := 0
 		for _, x := range list {
 			if c.valid(v, x, path, depth) == nil {
-				n++
+				holding++
 			}
 		}
-		if tooMany := k == "oneOf" && n > 1; n == 0 || tooMany {
-			return wrong(path, "%d schemas of %s hold", n, k)
+		if tooMany := k == "oneOf" && holding > 1; holding == 0 || tooMany {
+			return wrong(path, "%d schemas of %s hold", holding, k)
 		}
 	case "not":
 		if c.valid(v, want, path, depth) == nil {
@@ -229,7 +230,6 @@ func rational(v any) *big.Rat {
 // array tests an array by keyword k of the schema o. want is the keyword's value.
 func (c *validator) array(k string, want any, v []any, o *object, path string, depth int) error {
 	at := func(i int) string { return subpath(path, strconv.Itoa(i)) }
-	prefix, _ := o.values["prefixItems"].([]any)
 	list, isList := want.([]any)
 	switch {
 	case k == "minItems" && len(v) < count(want), k == "maxItems" && len(v) > count(want):
@@ -250,6 +250,7 @@ func (c *validator) array(k string, want any, v []any, o *object, path string, d
 			}
 		}
 	case k == "items", k == "additionalItems":
+		prefix, _ := o.values["prefixItems"].([]any) // the schemas of the first elements
 		// Before draft 2020-12, items was a list, and additionalItems the schema of further elements.
 		if older, is := o.values["items"].([]any); is {
 			prefix = older
@@ -262,17 +263,17 @@ func (c *validator) array(k string, want any, v []any, o *object, path string, d
 			}
 		}
 	case k == "contains":
-		n, low := 0, 1
+		matching, least := 0, 1
 		for i := range v {
 			if c.valid(v[i], want, at(i), depth) == nil {
-				n++
+				matching++
 			}
 		}
 		if o.has("minContains") {
-			low = count(o.values["minContains"])
+			least = count(o.values["minContains"])
 		}
-		if n < low || o.has("maxContains") && n > count(o.values["maxContains"]) {
-			return wrong(path, "contains matches %d of its elements", n)
+		if matching < least || o.has("maxContains") && matching > count(o.values["maxContains"]) {
+			return wrong(path, "contains matches %d of its elements", matching)
 		}
 	}
 	return nil

@@ -95,6 +95,7 @@ func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 		s.fail(where, format, args...)
 		return f, false
 	}
+	// Read and check each keyword.
 	properties, ok := o.values["properties"].(*object)
 	if o.has("properties") && !ok {
 		return wrong("properties: want an object")
@@ -110,11 +111,12 @@ func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 		return wrong("required: want a list of names")
 	}
 	f.more, f.all, f.required = true, newObject(), map[string]bool{}
-	for _, key := range []string{"unevaluatedProperties", "additionalProperties"} {
+	for _, key := range []string{"unevaluatedProperties", "additionalProperties"} { // the second one decides
 		if o.has(key) {
 			f.more = o.values[key]
 		}
 	}
+	// List the names: of properties, of required ones, and all that propertyNames allows, if they are few.
 	if properties != nil {
 		maps.Copy(f.all.values, properties.values)
 		f.all.keys = slices.Clone(properties.keys)
@@ -132,6 +134,7 @@ func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 			f.all.set(name, nil)
 		}
 	}
+	// Each name gets the schema that all keywords give it.
 	for _, name := range f.all.keys {
 		schema, err := s.propertySchema(o, name, f.more, allowed)
 		if err != nil {
@@ -358,6 +361,7 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 			item = o.values["additionalItems"]
 		}
 	}
+	// The length and the schemas limit each other.
 	if high >= 0 && high < len(prefix) {
 		prefix = prefix[:high]
 	}
@@ -365,7 +369,7 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 		high = len(prefix)
 	}
 	if high >= 0 && low > high {
-		return alt()
+		return alt() // no text at all
 	}
 	if unique && (high < 0 || high > 1) {
 		if texts, ok := s.finite(item, where); ok && len(prefix) == 0 {
@@ -381,11 +385,11 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 	for i, x := range prefix {
 		list = append(list, s.shared(s.value(x, subpath(where, "prefixItems", strconv.Itoa(i)), depth+1)))
 	}
-	e := alt()
+	further := alt() // no text at all
 	if item != false {
-		e = s.shared(s.value(item, subpath(where, "items"), depth+1))
+		further = s.shared(s.value(item, subpath(where, "items"), depth+1))
 	}
-	return s.list(list, e, low, high)
+	return s.list(list, further, low, high)
 }
 
 // maxDistinct bounds the values of elements that differ: each set of them is a rule.
