@@ -264,14 +264,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	}
 	a := &answer{w: w, shape: shape, id: newID(shape.id), created: time.Now().Unix(), model: s.o.Name,
 		writeTimeout: s.o.WriteTimeout, tok: s.model.Tokenizer(), choices: newChoices(j, shape, echoes)}
-	if j.scored {
+	if j.scored { // the tokens of the prompt come first, with their log-probabilities
 		prompts, err := s.score(r.Context(), j)
 		if err != nil {
 			return err
 		}
 		for i := range a.choices {
-			c := &a.choices[i]
-			c.tokens, c.promptTokens = slices.Clone(prompts[i/j.answers]), len(prompts[i/j.answers])
+			prompt := prompts[i/j.answers]
+			a.choices[i].tokens, a.choices[i].promptTokens = slices.Clone(prompt), len(prompt)
 		}
 	}
 	if q.Stream {

@@ -64,8 +64,7 @@ func (s *Server) writeDown(w http.ResponseWriter, r *http.Request, translate boo
 	}
 	if s.transcriber == nil {
 		return refuse(http.StatusBadRequest, "model", "model %q does not transcribe: want a speech model, such as "+
-			"Whisper",
-			s.o.Name)
+			"Whisper", s.o.Name)
 	}
 	q, format, err := s.audioRequest(w, r.MultipartForm)
 	if err != nil {

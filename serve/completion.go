@@ -193,9 +193,9 @@ func (s *Server) plainPrompt(data json.RawMessage) (tokens []int32, err error) {
 // that isEnd reports; nil reports none.
 func (s *Server) answerPlain(w http.ResponseWriter, r *http.Request, q *plainRequest, isEnd func(int32) bool,
 	prompts ...[]int32) error {
-	nothing := q.Predict != nil && *q.Predict == 0 // the client only wants the prompt in the cache
-	if nothing {
-		q.Predict = new(1)
+	onlyPrompt := q.Predict != nil && *q.Predict == 0 // the client wants the prompt in the cache, and no text
+	if onlyPrompt {
+		q.Predict = new(1) // a job generates at least one token
 	}
 	j, err := q.job(prompts...)
 	if err == nil {
@@ -220,14 +220,11 @@ func (s *Server) answerPlain(w http.ResponseWriter, r *http.Request, q *plainReq
 	for i := range x.texts {
 		x.texts[i].began = began
 	}
-	if nothing {
-		ends, _, err := s.runAll(r.Context(), j, func(int, piece) error { return nil })
-		if err != nil {
-			return err
-		}
-		return x.write(ends, s.model.Context())
+	take := x.take
+	if onlyPrompt {
+		take = func(int, piece) error { return nil }
 	}
-	ends, _, err := s.runAll(r.Context(), j, func(i int, p piece) error { return x.take(i, p) })
+	ends, _, err := s.runAll(r.Context(), j, take)
 	switch {
 	case err != nil && !x.begun:
 		return err

@@ -71,8 +71,7 @@ func readTools(list, choice json.RawMessage, parallel *bool) (*tools, error) {
 			Strict: f.Function.Strict})
 	}
 	// A choice is a word or an object that names a function. Naming one means that a call of it alone is required.
-	chosen := function{}
-	word := ""
+	word, chosen := "", function{}
 	switch {
 	case len(choice) == 0 || string(choice) == "null":
 		word = "auto"
@@ -89,6 +88,7 @@ func readTools(list, choice json.RawMessage, parallel *bool) (*tools, error) {
 	}
 	t.required = word == "required"
 	t.strict = slices.IndexFunc(functions, func(f function) bool { return f.Function.Strict })
+	// The template gets all tools, as the client wrote them.
 	v, err := chat.ParseJSON(list)
 	if err != nil {
 		return wrong("tools", "tools: %v", err)
