@@ -81,14 +81,12 @@ func newFit(sets []*dataset, rates []schedule.TileRate) *fit {
 		f.overhead[n] = d.machine.LaunchNs
 		for index, k := range d.kernels {
 			s := &subject{measured: k, set: n, index: index}
-			used := map[int]bool{}
+			used := map[int]bool{} // rates
 			for _, t := range k.tiles {
-				for i, r := range rates {
-					if r.Suits(k.traits, t.Rated) {
-						s.tiles = append(s.tiles, sample{timed: t, rate: i})
-						used[i] = true
-						break
-					}
+				i := slices.IndexFunc(rates, func(r schedule.TileRate) bool { return r.Suits(k.traits, t.Rated) })
+				if i >= 0 {
+					s.tiles = append(s.tiles, sample{timed: t, rate: i})
+					used[i] = true
 				}
 			}
 			if len(s.tiles) < 2 {
@@ -96,10 +94,8 @@ func newFit(sets []*dataset, rates []schedule.TileRate) *fit {
 			}
 			s.fastest = slices.MinFunc(s.tiles, func(a, b sample) int { return cmp.Compare(a.micros, b.micros) }).micros
 			f.kernels = append(f.kernels, s)
-			for i := range rates {
-				if used[i] {
-					f.uses[i] = append(f.uses[i], s)
-				}
+			for i := range used {
+				f.uses[i] = append(f.uses[i], s)
 			}
 		}
 	}

@@ -213,7 +213,7 @@ func (p *Plan) pass(x, y []complex128, f, n, stride int) {
 	}
 }
 
-// pass2 computes the pass of factor 2, faster than passOf. See pass; m is n/2 and s the stride.
+// pass2 does the same as passOf for factor 2, but faster. See pass; m is n/2 and s the stride.
 func (p *Plan) pass2(x, y []complex128, m, s int) {
 	for i := range m {
 		w := p.roots[i*s]
@@ -225,7 +225,7 @@ func (p *Plan) pass2(x, y []complex128, m, s int) {
 	}
 }
 
-// pass4 computes the pass of factor 4, faster than passOf. See pass; m is n/4 and s the stride.
+// pass4 does the same as passOf for factor 4, but faster. See pass; m is n/4 and s the stride.
 func (p *Plan) pass4(x, y []complex128, m, s int) {
 	if s == 1 { // a loop over one element for each i would cost more than the element
 		x0, x1, x2, x3 := x[:m], x[m:][:m], x[2*m:][:m], x[3*m:][:m]
@@ -255,23 +255,23 @@ func transform4(a, b, c, d complex128) (y0, y1, y2, y3 complex128) {
 	return even + sum, odd + turned, even - sum, odd - turned
 }
 
-// passOf computes the pass of any factor f. See pass; m is n/f and s the stride. It takes f² multiplications for f
-// elements.
+// passOf does a pass by any factor f. See pass; m is n/f and s the stride. It takes f² multiplications for f elements.
 func (p *Plan) passOf(x, y []complex128, f, m, s int) {
-	turn := p.n / f // in roots, an f-th of a turn
+	turn := p.n / f // the root of index turn is an f-th of a turn
 	for i := range m {
 		for j := range f {
-			w := p.roots[i*j*s]
+			// Element j of the transform of f elements, m apart, times the twiddle factor.
 			to := y[s*(f*i+j):][:s]
 			copy(to, x[s*i:])
 			for k := 1; k < f; k++ {
-				r, from := p.roots[j*k%f*turn], x[s*(i+k*m):][:s]
+				root, from := p.roots[j*k%f*turn], x[s*(i+k*m):][:s]
 				for q, v := range from {
-					to[q] += complex128(v * r)
+					to[q] += complex128(v * root)
 				}
 			}
+			twiddle := p.roots[i*j*s]
 			for q := range to {
-				to[q] *= w
+				to[q] *= twiddle
 			}
 		}
 	}

@@ -231,13 +231,13 @@ func (b *Bound) elementwise(n *ir.Node, args []Bound) {
 		b.Lo, b.Hi = math.Inf(-1), math.Inf(1)
 		return
 	}
-	var grid [][]float64
+	var grid [][]float64 // the samples of each argument
 	for i, a := range args {
 		grid = append(grid, samples(a, len(args), n.Arg(i).DType() == ir.Bool))
 	}
 	b.Lo, b.Hi = math.Inf(1), math.Inf(-1)
-	slope := make([]float64, len(args))
-	at := make([]int, len(args))
+	slope := make([]float64, len(args)) // the steepest one by each argument
+	at := make([]int, len(args))        // the indices in the grid: all combinations, one after the other
 	x := make([]float64, len(args))
 	eval := func() float64 {
 		for i := range at {
@@ -262,7 +262,7 @@ func (b *Bound) elementwise(n *ir.Node, args []Bound) {
 		done = !next(at, grid)
 	}
 	if n.Op() == ir.OpTan && args[0].mag() > 1.2 {
-		b.Bad = true // samples may miss a pole
+		b.Bad = true // samples may miss a pole: the first is at π/2
 	}
 	for i, a := range args {
 		if a.Err > 0 {

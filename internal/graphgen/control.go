@@ -244,14 +244,16 @@ func (b *Bound) controlled(n *ir.Node, args []Bound) {
 			}
 			all := boundsOf(body, known)
 			for i, o := range body.Outputs() {
-				r := all[o.Node.ID()]
+				result := all[o.Node.ID()]
 				if name == "then" {
-					results = append(results, r)
+					results = append(results, result)
 					continue
 				}
-				a := results[i]
-				results[i] = Bound{Lo: min(a.Lo, r.Lo), Hi: max(a.Hi, r.Hi), Err: max(a.Err, r.Err),
-					Exact: a.Exact && r.Exact, Bad: a.Bad || r.Bad, Rounded: a.Rounded || r.Rounded}
+				// Either branch may run.
+				then := results[i]
+				results[i] = Bound{Lo: min(then.Lo, result.Lo), Hi: max(then.Hi, result.Hi),
+					Err: max(then.Err, result.Err), Exact: then.Exact && result.Exact, Bad: then.Bad || result.Bad,
+					Rounded: then.Rounded || result.Rounded}
 			}
 		}
 	}
@@ -259,7 +261,7 @@ func (b *Bound) controlled(n *ir.Node, args []Bound) {
 	for i := range results {
 		results[i].more = nil
 	}
+	*b = results[0] // the node itself is its first result
 	rest := results[1:]
-	*b = results[0]
 	b.more = &rest
 }

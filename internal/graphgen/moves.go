@@ -148,23 +148,24 @@ func (g *generator) vector() *ir.Node {
 
 // concat adds a concat of x and up to three other nodes that fit.
 func (g *generator) concat(x *ir.Node, axis int) *ir.Node {
-	args := []*ir.Node{x}
-	for range g.rng.IntN(4) {
-		y := g.pick(func(n *ir.Node) bool {
-			if n.DType() != x.DType() || n.Rank() != x.Rank() {
+	fits := func(n *ir.Node) bool {
+		if n.DType() != x.DType() || n.Rank() != x.Rank() {
+			return false
+		}
+		for i, d := range n.Shape() {
+			if i != axis && d != x.Shape()[i] {
 				return false
 			}
-			for i, d := range n.Shape() {
-				if i != axis && d != x.Shape()[i] {
-					return false
-				}
-			}
-			return true
-		})
-		if g.rng.IntN(3) == 0 {
-			s := slices.Clone(x.Shape())
-			s[axis] = g.shape(1)[0]
-			y = g.leaf(s, x.DType())
+		}
+		return true
+	}
+	args := []*ir.Node{x}
+	for range g.rng.IntN(4) {
+		y := g.pick(fits)
+		if g.rng.IntN(3) == 0 { // a new leaf of another extent along axis
+			shape := slices.Clone(x.Shape())
+			shape[axis] = g.shape(1)[0]
+			y = g.leaf(shape, x.DType())
 		}
 		if y != nil {
 			args = append(args, y)

@@ -1,6 +1,10 @@
 package graphgen
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"errors"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // Shrink returns a smaller graph for which fails still holds. It takes each of these steps as long as fails then still
 // holds: it drops an output or an update, turns an update into an output, replaces an output by an argument of its
@@ -15,7 +19,8 @@ func Shrink(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	}
 }
 
-// shrinkOnce returns a smaller graph that still fails, or nil if it finds none.
+// shrinkOnce returns a smaller graph that still fails, or nil if it finds none. It tries one step of Shrink after the
+// other.
 func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 	// try returns h if it is a valid and different graph that still fails, and nil otherwise.
 	try := func(h *ir.Graph, err error) *ir.Graph {
@@ -24,12 +29,12 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 		}
 		return h
 	}
-	for i := range g.Outputs() {
+	for i := range g.Outputs() { // drop it
 		if h := try(rebuild(g, nil, outputsWith(g, i, nil), nil)); h != nil {
 			return h
 		}
 	}
-	for i := range g.Updates() {
+	for i := range g.Updates() { // drop it, or make it an output
 		if h := try(rebuild(g, nil, nil, func(j int) bool { return j != i })); h != nil {
 			return h
 		}
@@ -49,6 +54,7 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 		if !live[i] || n.Op().Class() == ir.ClassLeaf {
 			continue
 		}
+		// Replace n by an argument.
 		for _, a := range n.Args() {
 			if a.Type().Equal(n.Type()) {
 				if h := try(rebuild(g, map[*ir.Node]*ir.Node{n: a}, nil, nil)); h != nil {
@@ -61,9 +67,9 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 			return h
 		}
 	}
-	for i, o := range g.Outputs() {
+	for i, o := range g.Outputs() { // return an argument of its node
 		for _, a := range o.Node.Args() {
-			if !a.DType().IsBlock() {
+			if !a.DType().IsBlock() { // an output cannot have blocks
 				if h := try(rebuild(g, nil, outputsWith(g, i, a), nil)); h != nil {
 					return h
 				}
@@ -150,11 +156,7 @@ func without(g *ir.Graph, gone *ir.Node) (*ir.Graph, error) {
 	return rebuild(g, map[*ir.Node]*ir.Node{gone: gone}, nil, nil)
 }
 
-type shrinkError string
-
-func (e shrinkError) Error() string { return string(e) }
-
-const errInUse shrinkError = "the node is in use"
+var errInUse = errors.New("the node is in use")
 
 // copyGraph returns a copy of g's live nodes, inputs and states, without nodes that nothing uses in the end. It
 // replaces nodes as in rebuild, and leaves out the nodes that replace maps to themselves. ends adds outputs and updates

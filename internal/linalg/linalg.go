@@ -95,12 +95,12 @@ func SolveTriangular(x, a, b []float64, n, k int, lower, transpose bool) {
 			i = n - 1 - step
 		}
 		row := x[i*k : (i+1)*k]
+		from, to := 0, i // the elements of row i of a beside the diagonal
+		if !lower {
+			from, to = i+1, n
+		}
 		// Rows of the solution that are known enter row i.
 		if !transpose {
-			from, to := 0, i
-			if !lower {
-				from, to = i+1, n
-			}
 			subtract(row, x[from*k:to*k], a[i*n+from:i*n+to])
 		}
 		for c := range row {
@@ -108,10 +108,6 @@ func SolveTriangular(x, a, b []float64, n, k int, lower, transpose bool) {
 		}
 		// Row i of a is column i of aᵀ: it takes the new row of the solution out of the rows that follow.
 		if transpose {
-			from, to := 0, i
-			if !lower {
-				from, to = i+1, n
-			}
 			spread(x[from*k:to*k], row, a[i*n+from:i*n+to])
 		}
 	}
@@ -171,7 +167,8 @@ func QR(q, a, work []float64, m, n int) {
 		q[j*n+j] = 1
 		reflect(q, w, taus[j], m, n, j)
 	}
-	for j := n - 1; j >= 0; j-- { // q has the reflections; multiply them
+	// Now q has the reflections: column j from row j on is the vector of the j-th. Replace them by their product.
+	for j := n - 1; j >= 0; j-- {
 		if q[j*n+j] = 1; taus[j] == 0 { // the column has no reflection
 			for i := j + 1; i < m; i++ {
 				q[i*n+j] = 0
@@ -190,8 +187,8 @@ func QR(q, a, work []float64, m, n int) {
 		}
 	}
 	for i := range m {
-		for j, neg := range negative {
-			if neg {
+		for j, negate := range negative {
+			if negate { // so that r has no negative element on its diagonal
 				q[i*n+j] = -q[i*n+j]
 			}
 		}
@@ -218,8 +215,9 @@ func columnNorm(q []float64, m, n, j int) float64 {
 // reflect applies the reflection 1 - tau*v*vᵀ to the columns of q [m,n] after column j. v is column j from row j on. w
 // is scratch of n elements.
 func reflect(q, w []float64, tau float64, m, n, j int) {
-	w = w[j+1 : n] // vᵀ times the columns
+	w = w[j+1 : n]
 	clear(w)
+	// Set w to vᵀ times the columns.
 	i := j
 	for ; i+4 <= m; i += 4 { // four rows at a time, to load and store w less often
 		v0, v1, v2, v3 := q[i*n+j], q[(i+1)*n+j], q[(i+2)*n+j], q[(i+3)*n+j]
@@ -235,6 +233,7 @@ func reflect(q, w []float64, tau float64, m, n, j int) {
 			w[c] += float64(v * x)
 		}
 	}
+	// Subtract tau*v*w.
 	for i := j; i < m; i++ {
 		row, v := q[i*n+j+1:][:len(w)], tau*q[i*n+j]
 		for c, x := range w {
@@ -272,6 +271,7 @@ func EigH(v, a []float64, n int) {
 		order[j] = i
 	}
 	for c, from := range order {
+		// Eigenvectors have a sign of choice: make the largest element positive.
 		row, largest := t[from*n:(from+1)*n], 0.0
 		for _, x := range row {
 			if math.Abs(x) > math.Abs(largest) {
@@ -285,13 +285,13 @@ func EigH(v, a []float64, n int) {
 	}
 }
 
-// tridiagonal replaces the symmetric matrix t by qᵀ, for an orthogonal q such that qᵀ*t*q is tridiagonal. It returns
-// the diagonal of that matrix, and in off[i] the element next to elements i and i+1 of the diagonal.
+// tridiagonal replaces the symmetric matrix t by qᵀ, for an orthogonal q such that qᵀ*t*q is tridiagonal (Golub and Van
+// Loan, 8.3.1). It sets diagonal to the diagonal of qᵀ*t*q, and off[i] to the element next to elements i and i+1 of it.
 func tridiagonal(t, diagonal, off []float64, n int) {
 	vectors, taus := make([]float64, n*n), make([]float64, n) // of the reflections, by the column that each clears
 	p := make([]float64, n)
 	for k := 0; k+2 < n; k++ {
-		v := vectors[k*n : (k+1)*n]
+		v := vectors[k*n : (k+1)*n] // reflects column k below the diagonal to a multiple of a unit vector
 		norm := 0.0
 		for i := k + 1; i < n; i++ {
 			v[i] = t[k*n+i]
@@ -316,11 +316,12 @@ func tridiagonal(t, diagonal, off []float64, n int) {
 		off[n-2] = t[(n-2)*n+n-1]
 	}
 	off[n-1] = 0
+	// Now t becomes qᵀ = … h1*h0: multiply the identity by each reflection from the right.
 	clear(t)
 	for i := range n {
 		t[i*n+i] = 1
 	}
-	for k := n - 3; k >= 0; k-- { // qᵀ = … h1*h0: multiply by each reflection from the right
+	for k := n - 3; k >= 0; k-- {
 		v, tau := vectors[k*n+k+1:(k+1)*n], taus[k]
 		for i := k + 1; i < n; i++ {
 			row := t[i*n+k+1 : (i+1)*n]
@@ -356,8 +357,8 @@ func reflectSides(t, v, p []float64, tau float64, first, n int) {
 const maxSteps = 60
 
 // diagonalize applies QL steps to the tridiagonal matrix with diagonal d, and e[i] next to elements i and i+1 of it,
-// until the matrix is diagonal. d then has the eigenvalues. It applies the same rotations to the rows of z. It reports
-// whether that succeeded, which it does unless an element is not finite.
+// until the matrix is diagonal (Golub and Van Loan, 8.3.3, with implicit shifts). d then has the eigenvalues. It applies
+// the same rotations to the rows of z. It reports whether that succeeded, which it does unless an element is not finite.
 func diagonalize(z, d, e []float64, n int) bool {
 	for first := range n {
 		for step := 0; ; step++ {

@@ -64,11 +64,11 @@ func runCaught(pass *analysis.Pass) (any, error) {
 			}
 		}
 	}
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for _, u := range c.units {
 			if !u.leaks && !u.caught && c.leaves(u) {
-				u.leaks, again = true, true
+				u.leaks, changed = true, true
 			}
 		}
 	}
@@ -113,11 +113,12 @@ func (c *catcher) passesOn(param types.Object) bool {
 	return slices.ContainsFunc(c.units, func(u *unit) bool { return u.params[param] && !u.caught })
 }
 
-// unit makes the unit of a function, and of the literals in it.
+// unit makes the unit of a function and the units of the function literals in it, adds them to c.units, and returns the
+// function's.
 func (c *catcher) unit(node, body ast.Node, name string) *unit {
 	u := &unit{node: node, name: name, given: map[*unit]types.Object{}, params: map[types.Object]bool{}}
 	c.units = append(c.units, u)
-	params := map[ast.Node]types.Object{} // by argument
+	params := map[ast.Node]types.Object{} // the parameter of this package's function that gets an argument
 	elsewhere := map[ast.Node]bool{}      // run later: calls of go statements, and values of this package's fields
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -140,7 +141,7 @@ func (c *catcher) unit(node, body ast.Node, name string) *unit {
 			if fn, ok := o.(*types.Func); ok && fn.Pkg() == c.pass.Pkg {
 				sig := fn.Origin().Signature()
 				for i, a := range n.Args {
-					if at := min(i, sig.Params().Len()-1); at >= 0 {
+					if at := min(i, sig.Params().Len()-1); at >= 0 { // the last parameter gets all further arguments
 						params[ast.Unparen(a)] = sig.Params().At(at)
 					}
 				}

@@ -31,32 +31,7 @@ func runRounds(pass *analysis.Pass) (any, error) {
 	if !ours || slices.ContainsFunc(roundsAnyhow, func(folder string) bool { return within(rel, folder) }) {
 		return nil, nil
 	}
-	products := map[types.Object]bool{} // variables, fields and functions that are products somewhere
-	for _, file := range sources(pass) {
-		for n := range ast.Preorder(file) {
-			switch n := n.(type) {
-			case *ast.AssignStmt:
-				for i, to := range n.Lhs {
-					sets := len(n.Lhs) == len(n.Rhs) && (n.Tok == token.ASSIGN || n.Tok == token.DEFINE)
-					if n.Tok == token.MUL_ASSIGN && isFloat(pass, to) || sets && isProduct(pass, nil, n.Rhs[i]) ||
-						sets && returnsProduct(pass, n.Rhs[i]) {
-						products[named(pass, to)] = true
-					}
-				}
-			case *ast.CompositeLit:
-				for i, e := range n.Elts {
-					if field, value := fieldOf(pass, n, i, e); isProduct(pass, nil, value) {
-						products[field] = true
-					}
-				}
-			case *ast.FuncDecl:
-				if n.Body != nil && bodyReturnsProduct(pass, n.Body) {
-					products[pass.TypesInfo.Defs[n.Name]] = true
-				}
-			}
-		}
-	}
-	delete(products, nil)
+	products := productsOf(pass)
 	for _, file := range sources(pass) {
 		report := func(at ast.Node, terms ...ast.Expr) {
 			for _, term := range terms {
@@ -81,6 +56,37 @@ func runRounds(pass *analysis.Pass) (any, error) {
 		}
 	}
 	return nil, nil
+}
+
+// productsOf returns the variables, fields and functions that are a product of floats somewhere in the package.
+func productsOf(pass *analysis.Pass) map[types.Object]bool {
+	products := map[types.Object]bool{}
+	for _, file := range sources(pass) {
+		for n := range ast.Preorder(file) {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				for i, to := range n.Lhs {
+					sets := len(n.Lhs) == len(n.Rhs) && (n.Tok == token.ASSIGN || n.Tok == token.DEFINE)
+					if n.Tok == token.MUL_ASSIGN && isFloat(pass, to) || sets && isProduct(pass, nil, n.Rhs[i]) ||
+						sets && returnsProduct(pass, n.Rhs[i]) {
+						products[named(pass, to)] = true
+					}
+				}
+			case *ast.CompositeLit:
+				for i, e := range n.Elts {
+					if field, value := fieldOf(pass, n, i, e); isProduct(pass, nil, value) {
+						products[field] = true
+					}
+				}
+			case *ast.FuncDecl:
+				if n.Body != nil && bodyReturnsProduct(pass, n.Body) {
+					products[pass.TypesInfo.Defs[n.Name]] = true
+				}
+			}
+		}
+	}
+	delete(products, nil) // an expression without a name
+	return products
 }
 
 // isProduct reports whether an expression is a product of floats that is not rounded yet.

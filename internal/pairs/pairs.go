@@ -70,32 +70,8 @@ func CoverAtCost[T any](list []T, of func(T) (keys []string, cost float64)) []T 
 		slices.Sort(has[i])
 		has[i] = slices.Compact(has[i])
 	}
-	times := make([]int, len(numbers)) // that a key is covered
-	worth := func(i int) float64 {
-		n := 0
-		for _, key := range has[i] {
-			if times[key] == 0 {
-				n++
-			}
-		}
-		return float64(n) / costs[i]
-	}
-	var picked []int
-	for {
-		best, most := 0, 0.0
-		for i := range list {
-			if n := worth(i); n > most {
-				best, most = i, n
-			}
-		}
-		if most == 0 {
-			break
-		}
-		picked = append(picked, best)
-		for _, key := range has[best] {
-			times[key]++
-		}
-	}
+	picked, times := pick(has, costs, len(numbers))
+	// Drop the dearest case without a key of its own first.
 	slices.SortStableFunc(picked, func(i, j int) int { return cmp.Compare(costs[j], costs[i]) })
 	picked = withoutCovered(picked, has, times)
 	slices.Sort(picked)
@@ -104,6 +80,36 @@ func CoverAtCost[T any](list []T, of func(T) (keys []string, cost float64)) []T 
 		few = append(few, list[i])
 	}
 	return few
+}
+
+// pick picks the case with the most new keys for its cost until all keys are covered. has lists the keys of each case.
+// times counts how many picked cases have a key.
+func pick(has [][]int, costs []float64, keys int) (picked, times []int) {
+	times = make([]int, keys)
+	worth := func(i int) float64 {
+		fresh := 0
+		for _, key := range has[i] {
+			if times[key] == 0 {
+				fresh++
+			}
+		}
+		return float64(fresh) / costs[i]
+	}
+	for {
+		best, most := 0, 0.0
+		for i := range has {
+			if w := worth(i); w > most {
+				best, most = i, w
+			}
+		}
+		if most == 0 {
+			return picked, times
+		}
+		picked = append(picked, best)
+		for _, key := range has[best] {
+			times[key]++
+		}
+	}
 }
 
 // withoutCovered drops the cases, from the first one on, that have no key of their own. has lists the keys of each

@@ -26,6 +26,7 @@ func measure(ctx context.Context, f flags) (_ *results, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Describe the model and the text.
 	r := &results{Device: dev.Name()}
 	for _, d := range m.weights {
 		r.Parameters += int64(d.Elems())
@@ -38,31 +39,33 @@ func measure(ctx context.Context, f flags) (_ *results, err error) {
 		return nil, err
 	}
 	r.Text = info
-	windows, n, err := m.windows(texts)
+	windows, tokens, err := m.windows(texts)
 	if err != nil {
 		return nil, err
 	}
-	r.Text.Tokens = n
+	r.Text.Tokens = tokens
+	// Measure.
 	importance, err := m.importance(ctx, f.calibration, r)
 	if err != nil {
 		return nil, err
 	}
-	f16, ref, err := m.evaluate(ctx, m.weights, windows, nil)
+	f16, reference, err := m.evaluate(ctx, m.weights, windows, nil)
 	if err != nil {
 		return nil, err
 	}
 	r.F16 = f16
 	log.Printf("f16: %+v", f16)
+	measureFormat := func(t ir.DType) (measured, error) {
+		return m.measureFormat(ctx, t, windows, reference, importance)
+	}
 	if f.only != "" {
-		return r.addTo(f, func(t ir.DType) (measured, error) {
-			return m.measureFormat(ctx, t, windows, ref, importance)
-		})
+		return r.addTo(f, measureFormat)
 	}
 	for _, t := range ir.DTypes() {
 		if _, ok := quant.Supported(t); !ok {
 			continue
 		}
-		one, err := m.measureFormat(ctx, t, windows, ref, importance)
+		one, err := measureFormat(t)
 		if err != nil {
 			return nil, err
 		}

@@ -82,8 +82,8 @@ func (s *Scan) decays(out []float64, at, head int) {
 	}
 }
 
-// step updates a head's state [Values, Keys] by one time, t, counted over all batches. It sets y [Values] unless that
-// is nil.
+// step updates a head's state [Values, Keys] by one time, t, counted over all batches. It multiplies the columns by
+// decay, and adds v*kᵀ and, with a correction, state*a*bᵀ. It sets y [Values] to state*q unless y is nil.
 func (s *Scan) step(state, decay, y []float64, t, head int) {
 	q, k := s.Q.at(t, head, s.Heads, s.Keys), s.K.at(t, head, s.Heads, s.Keys)
 	a, b := s.A.at(t, head, s.Heads, s.Keys), s.B.at(t, head, s.Heads, s.Keys)
@@ -93,13 +93,13 @@ func (s *Scan) step(state, decay, y []float64, t, head int) {
 			v *= s.Scale[at]
 		}
 		row := state[i*s.Keys : (i+1)*s.Keys]
-		var read, sum float64 // read is the state's row times a
 		if a != nil {
+			correction := 0.0 // the row of state*a
 			for j, x := range row {
-				read += float64(x * a[j])
+				correction += float64(x * a[j])
 			}
 			for j, x := range row {
-				row[j] = float64(x*decay[j]) + float64(read*b[j]) + float64(v*k[j])
+				row[j] = float64(x*decay[j]) + float64(correction*b[j]) + float64(v*k[j])
 			}
 		} else {
 			for j, x := range row {
@@ -107,6 +107,7 @@ func (s *Scan) step(state, decay, y []float64, t, head int) {
 			}
 		}
 		if y != nil {
+			sum := 0.0
 			for j, x := range row {
 				sum += float64(x * q[j])
 			}

@@ -251,7 +251,8 @@ type variable struct {
 // member is a member of a structure type.
 type member struct{ structure, index uint32 }
 
-// read collects the declarations, and refuses a module of another form.
+// read returns the declarations of a module. It refuses a module with extensions or instruction sets that are not
+// registered, or with other entry points than one compute shader named main.
 func read(module []byte) (*declarations, error) {
 	if err := Check(module); err != nil {
 		return nil, err
@@ -288,8 +289,7 @@ func read(module []byte) (*declarations, error) {
 					text(a[2:]), a[0])
 			}
 		case opExecutionMode:
-			// the mode and three extents
-			if a[1] == modeLocalSize && len(a) == 5 {
+			if a[1] == modeLocalSize && len(a) == 5 { // the entry point, the mode and three extents
 				m.sizes = append(m.sizes, [3]uint32(a[2:]))
 			}
 		case opExecutionModeID:

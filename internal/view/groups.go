@@ -95,23 +95,8 @@ func (r run) covered() int { return (r.to - r.from) / r.period * r.period }
 // They are in order of covered length, longest first, then of the length of the subsequence (the period), shortest
 // first.
 func findRuns(sums []uint64) []run {
-	// Distances between equal elements vote for periods.
-	last, votes := map[uint64]int{}, map[int]int{}
-	for i, s := range sums {
-		if at, ok := last[s]; ok && i-at >= minGroup {
-			votes[i-at]++
-		}
-		last[s] = i
-	}
-	periods := make([]int, 0, len(votes))
-	for p := range votes {
-		periods = append(periods, p)
-	}
-	slices.SortFunc(periods, func(a, b int) int {
-		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a, b))
-	})
 	var found []run
-	for _, p := range periods[:min(len(periods), maxPeriods)] {
+	for _, p := range likelyPeriods(sums) {
 		from := 0
 		for i := p; i <= len(sums); i++ {
 			if i < len(sums) && sums[i] == sums[i-p] {
@@ -127,10 +112,34 @@ func findRuns(sums []uint64) []run {
 		return cmp.Or(cmp.Compare(b.covered(), a.covered()), cmp.Compare(a.period, b.period),
 			cmp.Compare(a.from, b.from))
 	})
+	return withoutOverlaps(found, len(sums))
+}
+
+// likelyPeriods returns the most frequent distances between equal elements, the most frequent first.
+func likelyPeriods(sums []uint64) []int {
+	last, votes := map[uint64]int{}, map[int]int{}
+	for i, s := range sums {
+		if at, ok := last[s]; ok && i-at >= minGroup {
+			votes[i-at]++
+		}
+		last[s] = i
+	}
+	periods := make([]int, 0, len(votes))
+	for p := range votes {
+		periods = append(periods, p)
+	}
+	slices.SortFunc(periods, func(a, b int) int {
+		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a, b))
+	})
+	return periods[:min(len(periods), maxPeriods)]
+}
+
+// withoutOverlaps returns ranges of a sequence of n elements that do not overlap. An earlier range of found comes first:
+// a later one loses its ends to it, or is left out if it is then no range or has a hole.
+func withoutOverlaps(found []run, n int) []run {
 	var list []run
-	taken := make([]bool, len(sums))
+	taken := make([]bool, n)
 	for _, r := range found {
-		// Cut off the ends that earlier ranges have taken.
 		for r.from < r.to && taken[r.from] {
 			r.from++
 		}
