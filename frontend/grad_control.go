@@ -115,15 +115,17 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 	l.wanted = indices(want[len(l.states):])
 
 	out := make([]Tensor, len(c.Args))
-	if l.trips.Is(0) {
+	if l.trips.Is(0) { // the results are the first states
 		copy(out, c.grads)
 		return out
 	}
+	// Run the loop again, to store the states that the gradients read.
 	count, stacks := l.storeStates(l.readStates())
 	var ran Tensor // of a while loop: whether it made a trip
 	if l.while {
 		ran = count.Gt(count.Lit(0))
 	}
+	// A second loop goes through the trips from the last to the first.
 	r := l.b.loop("grad")
 	defer r.outer.endBody()
 	at := l.countDown(r, ran, count)
@@ -152,6 +154,7 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 		}
 	}
 	all := r.end(l.trips, l.while)[counters:]
+	// Its last states are the gradients: of the loop's first states, and of the inputs.
 	for k, i := range l.statesWithGrad {
 		out[i] = all[k]
 	}

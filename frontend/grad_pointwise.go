@@ -40,7 +40,7 @@ func share(chosen, equal, like Tensor) Tensor {
 // itself returns the derivative of a+f(b) by a, which is 1.
 func itself(a, _, _ Tensor) Tensor { return a.Lit(1) }
 
-// init adds the gradient rules of elementwise ops.
+// init adds the gradient rules of functions of one variable.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpAfter: first(func(c GradCall) Tensor { return c.Grad }),
@@ -71,9 +71,14 @@ func init() {
 		ir.OpErf: slope(func(x, _ Tensor) Tensor {
 			return x.Sqr().Neg().Exp().MulScalar(2 / math.Sqrt(math.Pi))
 		}),
+	})
+}
 
+// init adds the gradient rules of activation functions.
+func init() {
+	gradRows(map[ir.Op]gradRule{
 		ir.OpSigmoid: slope(func(_, y Tensor) Tensor { return y.Sub(y.Sqr()) }),
-		ir.OpSilu: slope(func(x, y Tensor) Tensor { // s + x*s*(1-s), x*s being y
+		ir.OpSilu: slope(func(x, y Tensor) Tensor { // s + y*(1-s), because y = x*s
 			s := x.Sigmoid()
 			return s.Add(y.Mul(s.Affine(-1, 1)))
 		}),
@@ -115,7 +120,12 @@ func init() {
 		ir.OpHardsigmoid: first(func(c GradCall) Tensor {
 			return c.pass(c.Args[0].Abs().Lt(c.Args[0].Lit(3))).MulScalar(1.0 / 6)
 		}),
+	})
+}
 
+// init adds the gradient rules of arithmetic on two tensors.
+func init() {
+	gradRows(map[ir.Op]gradRule{
 		ir.OpAdd: each(func(c GradCall, _ int) Tensor { return c.Grad }),
 		ir.OpSub: each(func(c GradCall, i int) Tensor {
 			if i == 1 {
@@ -134,7 +144,9 @@ func init() {
 		ir.OpMod: slopes(itself, func(a, b, _ Tensor) Tensor { return a.Div(b).Floor().Neg() }),
 		ir.OpRem: slopes(itself, func(a, b, _ Tensor) Tensor { return a.Div(b).Trunc().Neg() }),
 		ir.OpPow: slopes(
+			// b*a^(b-1) is NaN for a = b = 0.
 			func(a, b, _ Tensor) Tensor { return b.Eq(b.Lit(0)).Where(b.Lit(0), b.Mul(a.Pow(b.SubScalar(1)))) },
+			// y*log(a), or 0 if a has no logarithm.
 			func(a, _, y Tensor) Tensor { return y.Mul(a.Gt(a.Lit(0)).Where(a, a.Lit(1)).Log()) }),
 		ir.OpMin: slopes(func(a, b, _ Tensor) Tensor { return share(a.Lt(b), a.Eq(b), a) },
 			func(a, b, _ Tensor) Tensor { return share(b.Lt(a), a.Eq(b), a) }),
@@ -142,7 +154,12 @@ func init() {
 			func(a, b, _ Tensor) Tensor { return share(b.Gt(a), a.Eq(b), a) }),
 		ir.OpAtan2: slopes(func(a, b, _ Tensor) Tensor { return b.Div(a.Sqr().Add(b.Sqr())) },
 			func(a, b, _ Tensor) Tensor { return a.Neg().Div(a.Sqr().Add(b.Sqr())) }),
+	})
+}
 
+// init adds the gradient rules of choices, ops with attributes, and casts.
+func init() {
+	gradRows(map[ir.Op]gradRule{
 		ir.OpWhere: each(func(c GradCall, i int) Tensor {
 			yes, no := c.Grad, c.Grad.Lit(0)
 			if i == 2 {

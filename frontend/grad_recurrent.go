@@ -66,7 +66,7 @@ func scanOf(c GradCall) Tensor {
 		q, k, v, decay = vectors(arg("q")), vectors(arg("k")), arg("v"), arg("decay")
 	}
 	xs := []Tensor{q, k, timesFirst(v.Unsqueeze(-1)), timesFirst(decay.Unsqueeze(-2).Exp())}
-	corrects := op == ir.OpDeltaRule && len(args) == len(op.Info().Args) // a and b are optional
+	corrects := op == ir.OpDeltaRule && len(args) == len(op.Info().Args) // the optional arguments a and b are there
 	if corrects {
 		xs = append(xs, vectors(arg("a")), vectors(arg("b")))
 	}
