@@ -192,7 +192,7 @@ var (
 
 // inside reads the tokens of a tag up to its end, c and a brace, for which it adds a token of kind closed.
 func (l *lexer) inside(c byte, closed tokenKind) {
-	line, open := l.line, 0 // open counts the brackets that are not closed yet: }} may close two of them
+	line, open := l.line, 0 // open counts the brackets that are not closed yet, because }} may close two of them
 	for l.pos < len(l.src) {
 		rest := l.src[l.pos:]
 		r, size := utf8.DecodeRuneInString(rest)
@@ -205,9 +205,9 @@ func (l *lexer) inside(c byte, closed tokenKind) {
 			return
 		}
 		if r == '_' || unicode.IsLetter(r) {
-			n := len(rest) - len(strings.TrimLeftFunc(rest, inName))
-			l.add(name, rest[:n])
-			l.skip(n)
+			length := len(rest) - len(strings.TrimLeftFunc(rest, inName))
+			l.add(name, rest[:length])
+			l.skip(length)
 			continue
 		}
 		if n := len(numberToken.FindString(rest)); n > 0 {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -140,10 +141,18 @@ func pad(left, right bool) strMethod {
 	}
 }
 
-// init fills strMethods.
+// init fills strMethods. Its declaration cannot: the methods refer to functions that refer to it.
 func init() {
-	strMethods = map[string]strMethod{
-		"strip": stripped(true, true), "lstrip": stripped(true, false), "rstrip": stripped(false, true),
+	strMethods = map[string]strMethod{}
+	for _, some := range []map[string]strMethod{caseMethods(), affixMethods(), splitMethods(), findMethods(),
+		testMethods(), layoutMethods()} {
+		maps.Copy(strMethods, some)
+	}
+}
+
+// caseMethods returns the methods that change between lower and upper case.
+func caseMethods() map[string]strMethod {
+	return map[string]strMethod{
 		"lower":    func(r *run, s str, _ args) value { return change(r, s, unicode.ToLower) },
 		"upper":    func(r *run, s str, _ args) value { return change(r, s, unicode.ToUpper) },
 		"casefold": func(r *run, s str, _ args) value { return change(r, s, unicode.ToLower) },
@@ -172,6 +181,13 @@ func init() {
 				return unicode.ToUpper(c)
 			})
 		},
+	}
+}
+
+// affixMethods returns the methods about the beginning and the end of a string.
+func affixMethods() map[string]strMethod {
+	return map[string]strMethod{
+		"strip": stripped(true, true), "lstrip": stripped(true, false), "rstrip": stripped(false, true),
 		"startswith": affixed(hasPrefix),
 		"endswith":   affixed(hasSuffix),
 		"removeprefix": func(r *run, s str, a args) value {
@@ -186,21 +202,16 @@ func init() {
 			}
 			return s
 		},
-		"replace": func(r *run, s str, a args) value {
-			return replace(r, s, a.str(0, "old"), a.str(1, "new"), a.or(2, "count", nil))
-		},
+	}
+}
+
+// splitMethods returns the methods that split and join strings.
+func splitMethods() map[string]strMethod {
+	return map[string]strMethod{
 		"split": func(r *run, s str, a args) value {
 			return texts(splitBy(r, s, a.or(0, "sep", nil), a.int(1, "maxsplit", -1)))
 		},
-		"rsplit": func(r *run, s str, a args) value {
-			parts := splitBy(r, s, a.or(0, "sep", nil), -1)
-			if most := a.int(1, "maxsplit", -1); most >= 0 && len(parts) > most+1 {
-				n := len(parts) - most
-				kept := cap(s) - cap(parts[n-1]) + len(parts[n-1]) // parts share the memory of s
-				parts = append([]str{s[cap(s)-cap(parts[0]) : kept]}, parts[n:]...)
-			}
-			return texts(parts)
-		},
+		"rsplit": rsplit,
 		"splitlines": func(r *run, s str, a args) value {
 			if !truth(a.or(0, "keepends", false)) {
 				return texts(lines(r, s))
@@ -228,6 +239,27 @@ func init() {
 			}
 			return &list{items: []value{s[:i], sep, s[i+len(sep):]}, kind: tuple}
 		},
+		"join": func(r *run, s str, a args) value { return joined(r, iterate(r, a.need(0, "iterable")), s) },
+	}
+}
+
+// rsplit implements the method rsplit: it splits at the last maxsplit separators.
+func rsplit(r *run, s str, a args) value {
+	parts := splitBy(r, s, a.or(0, "sep", nil), -1)
+	if most := a.int(1, "maxsplit", -1); most >= 0 && len(parts) > most+1 {
+		// The first result is everything up to the first split: the parts before it and the separators between them.
+		// parts share the memory of s, so a capacity tells where in s a part begins.
+		first := len(parts) - most
+		begin := cap(s) - cap(parts[0])
+		end := cap(s) - cap(parts[first-1]) + len(parts[first-1])
+		parts = append([]str{s[begin:end]}, parts[first:]...)
+	}
+	return texts(parts)
+}
+
+// findMethods returns the methods that search for a part of a string.
+func findMethods() map[string]strMethod {
+	return map[string]strMethod{
 		"find":  func(r *run, s str, a args) value { return find(r, s, a.str(0, "sub")) },
 		"rfind": func(r *run, s str, a args) value { return findLast(r, s, a.str(0, "sub")) },
 		"rindex": func(r *run, s str, a args) value {
@@ -251,7 +283,15 @@ func init() {
 			}
 			return len(split(r, s, sub, -1)) - 1
 		},
-		"join":    func(r *run, s str, a args) value { return joined(r, iterate(r, a.need(0, "iterable")), s) },
+		"replace": func(r *run, s str, a args) value {
+			return replace(r, s, a.str(0, "old"), a.str(1, "new"), a.or(2, "count", nil))
+		},
+	}
+}
+
+// testMethods returns the methods that test the characters of a string.
+func testMethods() map[string]strMethod {
+	return map[string]strMethod{
 		"isdigit": allIn(unicode.IsDigit), "isdecimal": allIn(unicode.IsDigit), "isnumeric": allIn(unicode.IsNumber),
 		"isalpha": allIn(unicode.IsLetter), "isspace": allIn(unicode.IsSpace),
 		"isalnum": allIn(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
@@ -265,10 +305,16 @@ func init() {
 			other := func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }
 			return len(s) > 0 && !unicode.IsDigit(s[0]&^mark) && !hasRune(s, other)
 		},
-		"istitle":    isTitle,
+		"istitle": isTitle,
+		"isupper": func(r *run, s str, _ args) value { return tests["upper"](r, s, args{}) },
+		"islower": func(r *run, s str, _ args) value { return tests["lower"](r, s, args{}) },
+	}
+}
+
+// layoutMethods returns the methods that pad and format.
+func layoutMethods() map[string]strMethod {
+	return map[string]strMethod{
 		"expandtabs": expandTabs,
-		"isupper":    func(r *run, s str, _ args) value { return tests["upper"](r, s, args{}) },
-		"islower":    func(r *run, s str, _ args) value { return tests["lower"](r, s, args{}) },
 		"ljust":      pad(false, true), "rjust": pad(true, false), "center": pad(true, true),
 		"zfill": func(r *run, s str, a args) value {
 			n := max(0, min(a.int(0, "width", 0), maxRange)-len(s))
@@ -450,8 +496,8 @@ func split(r *run, s, sep str, most int) (parts []str) {
 // Python, an empty old occurs before each character and at the end.
 func replace(r *run, s, old, with str, count value) str {
 	most, limited := count.(int)
-	if !limited {
-		most = -1
+	if !limited || most < 0 {
+		most = -1 // all of them
 	}
 	w := writer{r: r}
 	if len(old) == 0 {

@@ -83,19 +83,19 @@ func arithmetic(r *run, op string, x, y value) value {
 			return v
 		}
 	}
-	i, f, int1, ok1 := number(x)
-	j, g, int2, ok2 := number(y)
-	if !ok1 || !ok2 {
+	intX, floatX, isIntX, isNumberX := number(x)
+	intY, floatY, isIntY, isNumberY := number(y)
+	if !isNumberX || !isNumberY {
 		fail("a %s %s a %s: want two values of the same type", describe(x), op, describe(y))
 	}
-	if (op == "/" || op == "//" || op == "%") && g == 0 {
+	if (op == "/" || op == "//" || op == "%") && floatY == 0 {
 		fail("a division by zero")
 	}
 	// Division, and a power with a negative exponent, give a float.
-	if int1 && int2 && op != "/" && (op != "**" || j >= 0) {
-		return integers(op, i, j)
+	if isIntX && isIntY && op != "/" && (op != "**" || intY >= 0) {
+		return integers(op, intX, intY)
 	}
-	return floats(op, f, g)
+	return floats(op, floatX, floatY)
 }
 
 // stringOperator computes x op y for a string x: x + string, x % values or x * number. ok is false for other operators

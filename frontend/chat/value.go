@@ -341,11 +341,11 @@ func exact(v value) (x *big.Float, ok bool) {
 	return big.NewFloat(f), true
 }
 
-// equal implements Python's operator ==.
+// equal implements Python's operator ==. It counts a step of r for each comparison, since values may be large.
 func equal(r *run, a, b value) bool {
 	r.step(1)
 	a, b = withoutMarkup(a), withoutMarkup(b)
-	if x, ok := exact(a); ok {
+	if x, ok := exact(a); ok { // a number or a bool
 		y, ok := exact(b)
 		return ok && x.Cmp(y) == 0
 	}
