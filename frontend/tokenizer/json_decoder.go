@@ -23,7 +23,7 @@ func each(f func(part string) string) decoder {
 	}
 }
 
-// readDecoder reads a decoder of a tokenizer.json.
+// readDecoder reads a decoder of a tokenizer.json. depth is how deeply it is nested in sequences.
 func readDecoder(raw json.RawMessage, depth int) decoder {
 	checkNesting("decoder", depth)
 	switch kind := decodeJSON[typed]("decoder", raw).Type; kind {
@@ -75,11 +75,11 @@ func readDecoder(raw json.RawMessage, depth int) decoder {
 		bailout.Unless(suffix != "", "the suffix of BPEDecoder is empty")
 		return func(parts []string) []string {
 			for i, part := range parts {
-				by := " "
+				gap := " " // the suffix ends a word
 				if i == len(parts)-1 {
-					by = ""
+					gap = ""
 				}
-				parts[i] = strings.ReplaceAll(part, suffix, by)
+				parts[i] = strings.ReplaceAll(part, suffix, gap)
 			}
 			return parts
 		}

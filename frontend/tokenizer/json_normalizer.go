@@ -14,7 +14,7 @@ import (
 // normalizer changes a text before it is split into words.
 type normalizer func(text string) string
 
-// readNormalizer reads a normalizer of a tokenizer.json.
+// readNormalizer reads a normalizer of a tokenizer.json. depth is how deeply it is nested in sequences.
 func readNormalizer(raw json.RawMessage, depth int) normalizer {
 	checkNesting("normalizer", depth)
 	switch kind := decodeJSON[typed]("normalizer", raw).Type; kind {

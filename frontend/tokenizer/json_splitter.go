@@ -18,7 +18,7 @@ type piece struct {
 // splitter appends the parts of a piece. A pre-tokenizer of a tokenizer.json is one.
 type splitter func(out []piece, p piece) []piece
 
-// readSplitter reads a pre-tokenizer of a tokenizer.json.
+// readSplitter reads a pre-tokenizer of a tokenizer.json. depth is how deeply it is nested in sequences.
 func readSplitter(raw json.RawMessage, depth int) splitter {
 	checkNesting("pre-tokenizer", depth)
 	switch kind := decodeJSON[typed]("pre_tokenizer", raw).Type; kind {
@@ -43,20 +43,21 @@ func readSplitter(raw json.RawMessage, depth int) splitter {
 			Invert   bool
 		}](kind, raw)
 		find := readPattern(c.Pattern)
-		return splitAt(behaviorOf(c.Behavior), func(text string, each func(string, bool)) {
+		return splitAt(behaviorOf(c.Behavior), func(text string, each func(part string, separator bool)) {
 			find.pieces(text, func(part string, match bool) { each(part, match != c.Invert) })
 		})
 	case "Whitespace":
-		return splitAt(removed, func(text string, each func(string, bool)) {
+		return splitAt(removed, func(text string, each func(part string, separator bool)) {
+			const space, word, other = 0, 1, 2
 			byClass(text, func(r rune) int {
 				switch {
 				case isWord(r):
-					return 1
+					return word
 				case unicode.IsSpace(r):
-					return 0
+					return space
 				}
-				return 2
-			}, func(part string, class int) { each(part, class == 0) })
+				return other
+			}, func(part string, class int) { each(part, class == space) })
 		})
 	case "WhitespaceSplit":
 		return splitChars(removed, unicode.IsSpace)

@@ -73,7 +73,7 @@ func (t *wordPiece) classify(r rune) charRole {
 	return charRole{r, inWord}
 }
 
-// encode splits a text into words by the roles of its characters, and appends the tokens of each.
+// encode appends the tokens of a text to out. It splits the text into words by the roles of its characters.
 func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 	if t.strip {
 		text = norm.NFD.String(text)
@@ -85,7 +85,7 @@ func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 	defer t.pool.Put(known)
 	buffer := [512]byte{} // of a word: maxPieceWord characters and a blank
 	word, chars := append(buffer[:0], blank...), 0
-	end := func() {
+	endWord := func() {
 		if chars > 0 {
 			var ok bool
 			if out, ok = known.get(out, string(word)); !ok {
@@ -105,21 +105,21 @@ func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 		}
 		switch c.role {
 		case between:
-			end()
+			endWord()
 			continue
 		case dropped:
 			continue
 		case alone:
-			end()
+			endWord()
 		}
 		if chars++; chars <= maxPieceWord { // a longer word is unknown, so its rest does not matter
 			word = utf8.AppendRune(word, c.as)
 		}
 		if c.role == alone {
-			end()
+			endWord()
 		}
 	}
-	end()
+	endWord()
 	return out
 }
 
