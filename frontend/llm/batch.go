@@ -94,8 +94,9 @@ type group struct {
 	pages            frontend.Tensor // i32[N, ...], or the zero Tensor without paging
 }
 
-// attend appends each row's key and value to its text's cache, and computes attention of each row to its own text.
-func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+// attend appends each row's key and value to its text's cache, and computes attention of each row to its own text. The
+// cache of a text is a ring in layers with a window, or in pages, or a part of one state.
+func (r batch) attend(l layer, q, k, v frontend.Tensor, options []frontend.AttentionOption) frontend.Tensor {
 	b := q.Builder()
 	ring, kept := r.how.ring(l.Config, l.index, r.context) // kept is the number of cached positions per text
 	inPages := !ring && r.how.pages > 0
@@ -107,7 +108,8 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 		seen = min(cmp.Or(r.how.maxLength, kept), kept)
 	}
 	heads, width := l.cached()
-	// extended returns the state of that name with the rows x added, the keys or values of all rows. Groups share it.
+	// extended returns the state of that name with the rows x added, the keys or values of all rows. It adds them once,
+	// since groups share the state.
 	caches := map[string]frontend.Tensor{}
 	extended := func(name string, x frontend.Tensor) frontend.Tensor {
 		if c, ok := caches[name]; ok {
@@ -125,7 +127,7 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 		b.Update(cache, caches[name])
 		return caches[name]
 	}
-	var results []frontend.Tensor
+	var results []frontend.Tensor // of each group
 	for i, g := range r.groups {
 		tiles := g.texts.Dim(0)
 		l.group = i
@@ -138,7 +140,7 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOp
 			all := r.how.fromCacheType(cache).Reshape(heads, r.how.texts, kept, width)
 			return all.Slice(2, 0, ir.D(seen)).IndexSelect(1, g.texts).SwapAxes(0, 1)
 		})
-		y := g.queries(q).Attention(keys, values, append(o, frontend.Mask(g.mask(l, ring, seen)))...)
+		y := g.queries(q).Attention(keys, values, append(options, frontend.Mask(g.mask(l, ring, seen)))...)
 		if g.each > 1 {
 			y = y.SwapAxes(1, 2) // [tiles, each, Heads, width]
 		}

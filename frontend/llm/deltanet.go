@@ -22,7 +22,8 @@ func (l layer) gatedAttention(x frontend.Tensor) frontend.Tensor {
 // and Groups apart in files of Qwen3.5.
 func (l layer) gatedDelta(x frontend.Tensor) frontend.Tensor {
 	s, times := l.Recurrent, x.Dim(0)
-	each, width, keys := s.Heads/s.Groups, s.Inner/s.Heads, s.Groups*s.Keys
+	each, width, keys := s.Heads/s.Groups, s.Inner/s.Heads, s.Groups*s.Keys // value heads by key, and their width
+	// Project x to queries, keys and values, to the gates z of the norm, and to beta and alpha, a number by head.
 	var qkv, z, beta, alpha frontend.Tensor
 	if l.w.Sub("ssm_in").Has("weight") { // by group: a query, a key, values and gates
 		all := parts(nn.Linear(x, l.w.Sub("ssm_in")).Reshape(times.Times(int64(s.Groups)), -1), s.Keys, s.Keys,
@@ -34,7 +35,7 @@ func (l layer) gatedDelta(x frontend.Tensor) frontend.Tensor {
 	} else {
 		qkv, z = nn.Linear(x, l.w.Sub("attn_qkv")), nn.Linear(x, l.w.Sub("attn_gate"))
 	}
-	near := l.w.Sub("ssm_ba").Has("weight")
+	near := l.w.Sub("ssm_ba").Has("weight") // value heads with the same key are next to each other
 	if near {
 		both := nn.Linear(x, l.w.Sub("ssm_ba")).Reshape(times, s.Groups, 2, each)
 		beta, alpha = both.Index(2, 0).Reshape(times, s.Heads), both.Index(2, 1).Reshape(times, s.Heads)
@@ -53,14 +54,15 @@ func (l layer) gatedDelta(x frontend.Tensor) frontend.Tensor {
 	q, k := unit(convolved[0]).MulScalar(1/math.Sqrt(float64(s.Keys))), unit(convolved[1])
 	decay := alpha.Add(l.float("ssm_dt.bias")).Softplus().Mul(l.float("ssm_a")).Unsqueeze(2)
 	beta = beta.Sigmoid().Unsqueeze(2)
-	own := func(x frontend.Tensor) frontend.Tensor { // a vector for each head
+	byHead := func(x frontend.Tensor) frontend.Tensor { // a vector for each value head
 		if !near {
-			return x
+			return x // unit has done it
 		}
 		return x.Unsqueeze(2).Broadcast(times, s.Groups, each, s.Keys).Reshape(times, s.Heads, s.Keys)
 	}
-	y := l.goAlong("scan", []int{s.Heads, width, s.Keys}, []frontend.Tensor{q, k,
-		convolved[2].Reshape(times, s.Heads, width).Mul(beta), decay, own(k).Mul(decay.Exp()).Neg(), own(k).Mul(beta)},
+	values := convolved[2].Reshape(times, s.Heads, width).Mul(beta)
+	y := l.goAlong("scan", []int{s.Heads, width, s.Keys},
+		[]frontend.Tensor{q, k, values, decay, byHead(k).Mul(decay.Exp()).Neg(), byHead(k).Mul(beta)},
 		func(state frontend.Tensor, xs []frontend.Tensor) (y, last frontend.Tensor) {
 			return xs[0].DeltaRule(xs[1], xs[2], xs[3], state, frontend.Correction{A: xs[4], B: xs[5]})
 		})

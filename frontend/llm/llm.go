@@ -148,8 +148,8 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 
 // continued returns the rotary positions and the [history] of n tokens that continue a text: they are the last of its
 // length positions.
-func (m model) continued(b *frontend.Builder, how decoding, n, length ir.Dim, maxContext int) (frontend.Tensor,
-	history) {
+func (m model) continued(b *frontend.Builder, how decoding, n, length ir.Dim, maxContext int) (
+	rotary frontend.Tensor, past history) {
 	if most := n.Max(); how.atOnce > 0 && most > int64(how.atOnce) {
 		b.Fail("llm", fmt.Errorf("%d tokens at once: layers have room for only %d in addition to their "+
 			"window", most, how.atOnce))
@@ -171,9 +171,8 @@ func (m model) continued(b *frontend.Builder, how decoding, n, length ir.Dim, ma
 		return l.attendText(q, keys, values, o)
 	}
 	end := func() frontend.Tensor { return b.DimValue(length) }
-	past := history{attend: attend, perText: n.Max(),
+	return m.offset(positions), history{attend: attend, perText: n.Max(),
 		states: &states{texts: how.texts, text: text, begin: start, end: end}}
-	return m.offset(positions), past
 }
 
 // cachedText is the KV cache of the text that a graph continues.

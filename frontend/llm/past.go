@@ -21,26 +21,26 @@ func Past(cfg Config, maxContext int) (*ir.Graph, error) {
 			cfg.Architecture)
 	}
 	return frontend.Build(graphName(cfg, "past"), func(b *frontend.Builder) {
-		t, p := b.Sym("sequence_length", maxContext), b.Sym("past_sequence_length", maxContext)
-		tokens := b.Input("input_ids", ir.I64, ir.D(1), t).Reshape(t)
+		length, before := b.Sym("sequence_length", maxContext), b.Sym("past_sequence_length", maxContext)
+		tokens := b.Input("input_ids", ir.I64, ir.D(1), length).Reshape(length)
 		m := newModel(b, cfg, int64(maxContext))
 		m.adapt(b)
-		positions := b.Iota(ir.I32, 0, t).Add(b.DimValue(p))
+		positions := b.Iota(ir.I32, 0, length).Add(b.DimValue(before))
 		type result struct {
 			name  string
 			value frontend.Tensor
 		}
-		var present []result
-		attend := func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor {
+		var present []result // outputs come after "logits", but are known before
+		attend := func(l layer, q, k, v frontend.Tensor, options []frontend.AttentionOption) frontend.Tensor {
 			heads, width := l.cached()
 			keys, values := l.extended(k, v, func(name string, x frontend.Tensor) frontend.Tensor {
-				end := fmt.Sprintf(".%d.%s", l.index, map[string]string{"cache_k": "key", "cache_v": "value"}[name])
-				past := b.Input("past_key_values"+end, ir.F32, ir.D(1), ir.D(heads), p, ir.D(width))
+				suffix := fmt.Sprintf(".%d.%s", l.index, map[string]string{"cache_k": "key", "cache_v": "value"}[name])
+				past := b.Input("past_key_values"+suffix, ir.F32, ir.D(1), ir.D(heads), before, ir.D(width))
 				all := past.Concat(2, x.Unsqueeze(0))
-				present = append(present, result{"present" + end, all})
+				present = append(present, result{"present" + suffix, all})
 				return all.Squeeze(0)
 			})
-			return l.attendText(q, keys, values, o)
+			return l.attendText(q, keys, values, options)
 		}
 		logits := m.forward(tokens, positions, history{attend: attend, perText: int64(maxContext)}, EveryToken)
 		b.Output("logits", logits.Unsqueeze(0))
