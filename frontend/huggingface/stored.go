@@ -76,7 +76,7 @@ func newStored(file tensorFile, config []byte) (*stored, error) {
 		}
 		r.types[name] = ir.Type{DType: d.DType, Shape: ir.ShapeOf(d.Dims...)}
 	}
-	used := map[string]bool{}
+	used := map[string]bool{} // tensors that are part of a quantized matrix
 	for _, p := range packings {
 		for _, name := range names {
 			base, ok := strings.CutSuffix(name, p.suffix)
@@ -318,16 +318,17 @@ func (r *reader) floats(name string) ([]float64, error) {
 // numbers in their order, two in a byte. A block of format mxfp4 has its scale first, and then bytes with a number of
 // the first half and one of the second half.
 func mxfp4(r *reader, base string) (name string, t tensor, from []string, err error) {
+	const elems, bytes = 32, 16 // of a block, without its scale
 	blocks, scales := base+"_blocks", base+"_scales"
-	b, s := r.types[blocks], r.types[scales]
-	n := len(b.Shape)
-	if !r.HasWeight(scales) || b.DType != ir.U8 || s.DType != ir.U8 || n < 2 || b.Shape[n-1].Static() != 16 ||
-		!s.Shape.Equal(b.Shape[:n-1]) {
+	blocksType, scalesType := r.types[blocks], r.types[scales]
+	last := len(blocksType.Shape) - 1
+	if !r.HasWeight(scales) || blocksType.DType != ir.U8 || scalesType.DType != ir.U8 || last < 1 ||
+		blocksType.Shape[last].Static() != bytes || !scalesType.Shape.Equal(blocksType.Shape[:last]) {
 		return "", t, nil, fmt.Errorf("it is %s, and %q is %s: want blocks of 16 bytes, and a byte for each as scale",
-			b, scales, s)
+			blocksType, scales, scalesType)
 	}
-	shape := slices.Clone(s.Shape)
-	shape[n-2] = ir.D(32 * shape[n-2].Static())
+	shape := slices.Clone(scalesType.Shape) // [..., blocks in a row]
+	shape[last-1] = ir.D(elems * shape[last-1].Static())
 	t.Type, t.along = ir.Type{DType: ir.MXFP4, Shape: shape}, true
 	t.load = func() (*ir.Data, error) {
 		numbers, err := r.Weight(blocks)
@@ -348,10 +349,10 @@ func mxfp4(r *reader, base string) (name string, t tensor, from []string, err er
 		}
 		size := ir.MXFP4.BlockBytes()
 		for i, exponent := range scale.Bytes {
-			to, in := out.Bytes[i*size:][:size], numbers.Bytes[16*i:][:16]
+			to, in := out.Bytes[i*size:][:size], numbers.Bytes[bytes*i:][:bytes]
 			to[0] = exponent
-			for j := range 16 {
-				low, high := nibble(in, j), nibble(in, 16+j)
+			for j := range elems / 2 {
+				low, high := nibble(in, j), nibble(in, elems/2+j)
 				to[1+j] = low | high<<4
 			}
 		}

@@ -91,9 +91,10 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 			return err
 		}
 	}
-	columns := t.Dims[len(t.Dims)-1]
-	rows, each := 1, t.Dims[len(t.Dims)-2] // of all matrices, and of one
-	for _, n := range t.Dims[:len(t.Dims)-1] {
+	last := len(t.Dims) - 1
+	columns := t.Dims[last]
+	rows, each := 1, t.Dims[last-1] // of all matrices, and of one
+	for _, n := range t.Dims[:last] {
 		rows *= n
 	}
 	size, err := t.DType.BytesFor(int64(columns))
@@ -201,7 +202,7 @@ func addRows(x []float32, columns, first, each int, list []delta) {
 	var all sync.WaitGroup
 	for worker := range workers {
 		all.Go(func() {
-			sum := make([]float64, columns)
+			sum := make([]float64, columns) // a row of the result
 			for i := worker; i < rows; i += workers {
 				row := x[i*columns:][:columns]
 				for j, v := range row {

@@ -21,10 +21,9 @@ func deformConv(c *call) tensor {
 	windows := offset.Shape()[2:] // the number of windows along each axis
 	for i, d := range x.Shape()[2:] {
 		reach := win.dilation[i]*(kernel[i]-1) + 1
-		if room := d.Plus(int64(win.low[i] + win.high[i] - reach)); room.IsStatic() &&
-			!windows[i].Is(int(room.Add)/win.stride[i]+1) {
-			c.fail("offsets %s for axis %d of %s: want one for each of the %d windows", offset, i+2, x,
-				int(room.Add)/win.stride[i]+1)
+		room := d.Plus(int64(win.low[i] + win.high[i] - reach))
+		if want := int(room.Add)/win.stride[i] + 1; room.IsStatic() && !windows[i].Is(want) {
+			c.fail("offsets %s for axis %d of %s: want one for each of the %d windows", offset, i+2, x, want)
 		}
 	}
 	points := c.numel(windows)
@@ -45,6 +44,7 @@ func deformConv(c *call) tensor {
 	if c.has(4) {
 		y = y.Mul(c.x(4).Reshape(images, 1, points.Times(int64(taps))))
 	}
+	// The convolution is a matrix product over the channels of a group and the elements of a window.
 	depth := inputs / groups * taps
 	y = w.Reshape(groups, outputs/groups, depth).MatMul(y.Reshape(x.Dim(0), groups, depth, points))
 	y = y.Reshape(x.Dim(0), outputs, windows)

@@ -209,27 +209,22 @@ func nonMaxSuppression(c *call) []*value {
 	if boxes.Rank() != 3 || scores.Rank() != 3 || !boxes.Dim(2).Is(4) {
 		c.fail("boxes %s with scores %s: want [B, N, 4] and [B, C, N]", boxes, scores)
 	}
-	most := 0.0
-	if c.has(2) {
-		most = c.number(2)
+	number := func(i int, absent float64) float64 {
+		if c.has(i) {
+			return c.number(i)
+		}
+		return absent
 	}
-	overlap, least := 0.0, -math.MaxFloat32
-	if c.has(3) {
-		overlap = c.number(3)
-	}
-	if c.has(4) {
-		least = c.number(4)
-	}
-	n := scores.Dim(2)
-	if n.IsStatic() {
+	most, overlap, least := number(2, 0), number(3, 0), number(4, -math.MaxFloat32)
+	if n := scores.Dim(2); n.IsStatic() {
 		most = min(most, float64(n.Add))
 	}
 	if !(most >= 1 && most <= maxBoxes) {
 		c.fail("it selects %v boxes of each class: want 1 to %d", most, maxBoxes)
 	}
 	part := func(i int) tensor { return boxes.Index(2, i).Unsqueeze(1) } // [B, 1, N]
-	y1, x1, y2, x2 := part(0), part(1), part(2), part(3)
-	if c.intAttr("center_point_box", 0) != 0 {
+	y1, x1, y2, x2 := part(0), part(1), part(2), part(3)                 // two opposite corners
+	if c.intAttr("center_point_box", 0) != 0 {                           // the parts are the center, the width and the height
 		x, y, w, h := y1, x1, y2.MulScalar(0.5), x2.MulScalar(0.5)
 		y1, x1, y2, x2 = y.Sub(h), x.Sub(w), y.Add(h), x.Add(w)
 	}
@@ -248,6 +243,7 @@ func nonMaxSuppression(c *call) []*value {
 		dropped := common.Gt(area.Add(of(area)).Sub(common).MulScalar(overlap)).Or(place.Eq(best))
 		rest = dropped.Where(rest.Lit(-math.MaxFloat32), rest)
 	}
+	// A row of the result has an image, a class and a box. Boxes below the threshold are left out.
 	box := chosen[0].Concat(2, chosen[1:]...)
 	rows := c.b.Iota(ir.I32, 0, box.Shape()).Stack(3, c.b.Iota(ir.I32, 1, box.Shape()), box).Reshape(-1, 3)
 	y, count := rows.Compress(0, valid[0].Concat(2, valid[1:]...).Reshape(-1))

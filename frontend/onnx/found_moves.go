@@ -131,7 +131,7 @@ func flattenAlong(c *call) []*value {
 	return c.reshapedAlong(to)
 }
 
-// reshapeAlong builds Reshape to extents that are numbers, of which one may be -1.
+// reshapeAlong builds Reshape of a tensor that is only partly valid, to extents that are numbers. One of them may be -1.
 func reshapeAlong(c *call) []*value {
 	extents, part := c.largestShape(c.extents(1))
 	s, v := c.shapeOf(c.input(0)), c.in[0].valid
@@ -148,7 +148,7 @@ func reshapeAlong(c *call) []*value {
 		}
 		to[i] = int(d.Add)
 	}
-	if c.intAttr("allowzero", 0) == 0 {
+	if c.intAttr("allowzero", 0) == 0 { // a 0 stands for the extent of the same axis of the input
 		for i, n := range to {
 			switch {
 			case n != 0:

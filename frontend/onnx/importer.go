@@ -527,7 +527,7 @@ func (c *call) folded(build func(c *call) []*value) []*value {
 	}
 	var results []*value
 	large := false
-	data := evaluated(func(b *frontend.Builder) (list []tensor) {
+	data := evaluated(func(b *frontend.Builder) (list []tensor) { // the tensors in results, and the counts of valid ones
 		scratch.b = b
 		results = build(again)
 		c.toUnsigned = again.toUnsigned
@@ -549,6 +549,7 @@ func (c *call) folded(build func(c *call) []*value) []*value {
 	if large {
 		return nil
 	}
+	// Replace the tensors by their data.
 	var err error
 	for _, v := range results {
 		if v != nil && v.data == nil && !v.isDims {

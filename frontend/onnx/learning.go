@@ -139,6 +139,7 @@ func imputer(c *call) tensor {
 // labelEncoder builds LabelEncoder: it maps each element that equals a key to the key's value, and others to a default.
 // Keys and values are integers or floats.
 func labelEncoder(c *call) tensor {
+	// numbers returns the keys or values, which an attribute of one of three types has.
 	numbers := func(kind string) (list []float64, t ir.DType) {
 		switch {
 		case c.hasAttr(kind + "_int64s"):
@@ -164,7 +165,7 @@ func labelEncoder(c *call) tensor {
 	if len(keys) != len(values) || len(keys) == 0 {
 		c.fail("it has %d keys and %d values", len(keys), len(values))
 	}
-	otherwise := c.floatAttr("default_float", 0)
+	otherwise := c.floatAttr("default_float", 0) // the value of elements without a key
 	if t != ir.F32 {
 		otherwise = float64(c.intAttr("default_int64", -1))
 	}

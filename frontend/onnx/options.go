@@ -48,6 +48,7 @@ func (o Options) check(m *Model) (Options, error) {
 	if o.Bounds, err = spelled(o.Bounds, spelling); err != nil {
 		return o, err
 	}
+	// The names that each option may have.
 	extents := slices.Concat(m.spelled(), slices.DeleteFunc(m.extentNames(), func(name string) bool {
 		return m.expressionOf(name) == ""
 	}))
@@ -68,28 +69,27 @@ func (o Options) check(m *Model) (Options, error) {
 		{"--constant", "Inputs", "input", slices.Sorted(maps.Keys(o.Inputs)), inputs},
 		{"", "Lists", "input", slices.Sorted(maps.Keys(o.Lists)), inputs},
 	} {
-		for _, name := range option.given {
-			if slices.Contains(option.known, name) {
-				continue
-			}
-			known := slices.Clone(option.known)
-			if option.flag == "--dim" || option.flag == "--bound" {
-				symbols := m.symbols()
-				for i, name := range known {
-					known[i] = cmp.Or(symbols[name], name)
-				}
-			}
-			from := option.field + " of onnx.Options"
-			if option.flag != "" {
-				from = option.flag + "; in Go " + from
-			}
-			if len(known) == 0 {
-				return o, &NameError{fmt.Sprintf("no %s has the name %s (%s): the model has none", option.what,
-					ir.Printable(name), from)}
-			}
-			return o, &NameError{fmt.Sprintf("no %s has the name %s (%s): the model has %q", option.what,
-				ir.Printable(name), from, known)}
+		i := slices.IndexFunc(option.given, func(name string) bool { return !slices.Contains(option.known, name) })
+		if i < 0 {
+			continue
 		}
+		known := slices.Clone(option.known)
+		if option.flag == "--dim" || option.flag == "--bound" { // as their users spell the names
+			symbols := m.symbols()
+			for i, name := range known {
+				known[i] = cmp.Or(symbols[name], name)
+			}
+		}
+		from := option.field + " of onnx.Options"
+		if option.flag != "" {
+			from = option.flag + "; in Go " + from
+		}
+		has := "none"
+		if len(known) > 0 {
+			has = fmt.Sprintf("%q", known)
+		}
+		return o, &NameError{fmt.Sprintf("no %s has the name %s (%s): the model has %s", option.what,
+			ir.Printable(option.given[i]), from, has)}
 	}
 	return o, nil
 }

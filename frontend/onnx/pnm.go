@@ -104,7 +104,7 @@ func decodePNM(r io.Reader) (pictures.Image, error) {
 	}
 	out := pictures.NewNRGBA(pictures.Rect(0, 0, p.width, p.height))
 	for y := range p.height {
-		bits := 0 // of a row of P4, which has whole bytes
+		bits := 0 // the current byte of a bitmap: eight pixels, the first one in the highest bit
 		for x := range p.width {
 			var v [3]int
 			switch {
@@ -134,7 +134,7 @@ func decodePNM(r io.Reader) (pictures.Image, error) {
 				v[1], v[2] = v[0], v[0]
 			}
 			at := out.Pix[out.PixOffset(x, y):]
-			for i, n := range v {
+			for i, n := range v { // from 0 to most, scaled to 0 to 255 and rounded
 				at[i] = byte((min(n, p.most)*255 + p.most/2) / p.most)
 			}
 			at[3] = 255

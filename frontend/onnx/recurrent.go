@@ -123,7 +123,8 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 	return slices.Collect(slices.Chunk(all, len(defaults)))
 }
 
-// recurrent builds a recurrent layer in all directions for input x, with weights w of the input and r of the state.
+// recurrent builds a recurrent layer in all directions for input x, with weights w of the input and r of the state. It
+// returns the outputs at all times, and the last state of each direction.
 func (c *call) recurrent(x, w, r tensor, kind cell) []*value {
 	batchFirst := c.intAttr("layout", 0) != 0
 	if batchFirst {
@@ -138,7 +139,7 @@ func (c *call) recurrent(x, w, r tensor, kind cell) []*value {
 		c.fail("attribute hidden_size is %d, but the recurrent weights are %s", n, r)
 	}
 	direction := c.choice("direction", "forward", "reverse", "bidirectional")
-	count := 1
+	count := 1 // of directions
 	if direction == "bidirectional" {
 		count = 2
 	}
@@ -282,29 +283,29 @@ func lstm(c *call) []*value { return lstmOf(c, c.x(0), c.x(1), c.x(2), nil) }
 // lstmOf builds LSTM, with optional peepholes and coupled input and forget gates. See recurrent and cell for the
 // arguments.
 func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
-	forget := c.intAttr("input_forget", 0) != 0
+	coupled := c.intAttr("input_forget", 0) != 0
 	var peepholes tensor
 	if c.has(7) {
 		peepholes = c.x(7)
 	}
 	next := func(l *recurrence, x tensor, state []tensor) []tensor {
 		z := x.Add(l.recurrentPart(state[0]))
-		peep := func(gate tensor, i int, of tensor) tensor { return gate }
+		peep := func(gate tensor, i int, memory tensor) tensor { return gate } // adds peephole i: weights times memory
 		if c.has(7) {
-			d := 0 // the direction
+			direction := 0
 			if l.reverse && c.textAttr("direction", "") == "bidirectional" {
-				d = 1
+				direction = 1
 			}
-			p := peepholes.Index(0, d)
-			peep = func(gate tensor, i int, of tensor) tensor {
-				return gate.Add(p.Slice(0, i*l.hidden, (i+1)*l.hidden).Mul(of))
+			weights := peepholes.Index(0, direction)
+			peep = func(gate tensor, i int, memory tensor) tensor {
+				return gate.Add(weights.Slice(0, i*l.hidden, (i+1)*l.hidden).Mul(memory))
 			}
 		}
 		memory := state[1] // the cell
 		// The gates are in ONNX's order: input, output, forget, cell.
 		in := l.act[0](peep(l.gate(z, 0), 0, memory))
 		keep := l.act[0](peep(l.gate(z, 2), 2, memory))
-		if forget {
+		if coupled {
 			keep = in.Neg().AddScalar(1)
 		}
 		memory = keep.Mul(memory).Add(in.Mul(l.act[1](l.gate(z, 3))))

@@ -105,8 +105,8 @@ func gridSample(c *call) tensor {
 		}
 		coords[i] = g.Mul(half).Add(center)
 	}
-	// bring maps coordinates outside of the image according to the padding mode.
-	bring := func(at []tensor) []tensor {
+	// padded maps coordinates outside of the image into it, according to the padding mode.
+	padded := func(at []tensor) []tensor {
 		out := slices.Clone(at)
 		for i, a := range p.axes {
 			switch padding {
@@ -119,7 +119,7 @@ func gridSample(c *call) tensor {
 		return out
 	}
 	sample := func(at []tensor) tensor {
-		at = bring(at)
+		at = padded(at)
 		y := p.at(at)
 		if padding == "zeros" {
 			y = y.Mul(p.inside(at)) // 0 outside of the image
@@ -134,7 +134,7 @@ func gridSample(c *call) tensor {
 		}
 		y = sample(coords)
 	case "linear":
-		y = blended(bring(coords), 0, 2, linearShares, tensor.Add, sample) // neighbours 0 and 1
+		y = blended(padded(coords), 0, 2, linearShares, tensor.Add, sample) // neighbours 0 and 1
 	case "cubic":
 		y = blended(coords, -1, 4, cubicShares, tensor.Add, sample) // neighbours -1 to 2
 	}

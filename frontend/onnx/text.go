@@ -29,7 +29,7 @@ func (c *call) sequences(x tensor) tensor {
 		c.fail("of %s with a pool of %d integers, up to %d left out: want [C] or [N, C] of integers, C a number",
 			x, len(pool), skip)
 	}
-	width := 0
+	width := 0 // columns of the result
 	at := make([]int32, len(columns))
 	for i, k := range columns {
 		if k < 0 || k >= maxFolded {
@@ -38,7 +38,8 @@ func (c *call) sequences(x tensor) tensor {
 		at[i], width = int32(k), max(width, k+1)
 	}
 	y := c.b.Full(ir.F32, 0, x.Dim(0), width)
-	first := 0 // of the sequences of n elements, in ngram_indexes
+	// The pool has the sequences of one element, then the sequences of two elements, and so on.
+	first := 0 // the index in ngram_indexes of the first sequence of n elements
 	for n := 1; n <= len(starts); n++ {
 		start, end := starts[n-1], len(pool)
 		if n < len(starts) {

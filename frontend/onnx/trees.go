@@ -253,18 +253,18 @@ func (c *call) treesByID(prefix string, targets int) *forest {
 		if mode == "LEAF" {
 			continue
 		}
-		a, okA := number[treeNode{trees[i], yes[i]}]
-		b, okB := number[treeNode{trees[i], no[i]}]
-		if !okA || !okB {
+		ifYes, okYes := number[treeNode{trees[i], yes[i]}]
+		ifNo, okNo := number[treeNode{trees[i], no[i]}]
+		if !okYes || !okNo {
 			c.fail("node %d of tree %d leads to nodes %d and %d, and one of them is "+
 				"missing", ids[i], trees[i], yes[i], no[i])
 		}
-		isChild[a], isChild[b] = true, true
+		isChild[ifYes], isChild[ifNo] = true, true
 		k := number[treeNode{trees[i], ids[i]}]
 		f.feature[k], f.split[k] = int32(features[i]), splits[i]
-		f.branch(int(k), mode, a, b, len(missing) > 0 && missing[i] != 0)
+		f.branch(int(k), mode, ifYes, ifNo, len(missing) > 0 && missing[i] != 0)
 	}
-	for i := range n {
+	for i := range n { // a node without a parent is a root
 		if k := number[treeNode{trees[i], ids[i]}]; !isChild[k] {
 			f.roots = append(f.roots, k)
 		}

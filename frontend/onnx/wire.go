@@ -344,7 +344,7 @@ func (r *reader) node(b []byte, pos int64) (*Node, error) {
 	return n, err
 }
 
-// attribute parses an AttributeProto at position pos of the file.
+// attribute parses an AttributeProto at position pos of the file. The cases are its field numbers in onnx.proto.
 func (r *reader) attribute(b []byte, pos int64) (*Attribute, error) {
 	a := &Attribute{}
 	found := AttrNone // the type implied by the fields, since old files do not state it

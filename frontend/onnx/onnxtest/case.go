@@ -252,7 +252,7 @@ func fill(d *ir.Data, how string, rng *rand.Rand) error {
 			return err
 		}
 	}
-	low, high := int64(0), int64(0)
+	low, high := int64(0), int64(0) // of random integers
 	if !d.DType.IsFloat() && d.DType != ir.Bool {
 		low, high = ir.IntRange(d.DType)
 		low, high = max(low, -1000), min(high, 1000)
