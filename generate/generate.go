@@ -62,7 +62,7 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 			yield(Token{}, err)
 			return
 		}
-		ctx, leave := context.WithCancel(ctx)
+		ctx, leave := context.WithCancel(ctx) // ends the answer if the loop over the tokens ends early
 		defer leave()
 		// Known is called once, with the first tokens.
 		reported := s.Known == nil

@@ -546,7 +546,7 @@ func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision
 	if err != nil {
 		return nil, err
 	}
-	err = m.patches(ctx, picture, grid, t.Views, func(patches *ir.Data) error {
+	err = m.patches(ctx, picture, grid, t.Views, func(patches *ir.Data) error { // for each view
 		in["patches"] = patches
 		res, err := m.vision.exe.Run(ctx, in)
 		if err != nil {

@@ -43,11 +43,11 @@ func MeasureImportance(ctx context.Context, path, text string, o Options, chunks
 	if err != nil {
 		return nil, err
 	}
-	g, err := llm.Activations(m.config, m.context)
+	graph, err := llm.Activations(m.config, m.context) // its outputs are what the matrices are multiplied by
 	if err != nil {
 		return nil, err
 	}
-	exe, err := m.load(ctx, g, o, nil)
+	exe, err := m.load(ctx, graph, o, nil)
 	if err != nil {
 		return nil, err
 	}

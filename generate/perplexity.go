@@ -47,19 +47,19 @@ func MeasurePerplexity(ctx context.Context, path, text string, o Options, chunks
 		return p, wrongOption("Context", "chunks of %d tokens: want at least 4, because only the second half counts",
 			m.context)
 	}
-	most := min(defaultChunk, m.part, m.context) // their logits are in memory at the same time
-	g, err := llm.Scores(m.config, most, m.context, 0, m.cache(o)...)
+	atOnce := min(defaultChunk, m.part, m.context) // tokens whose logits are in memory at the same time
+	graph, err := llm.Scores(m.config, atOnce, m.context, 0, m.cache(o)...)
 	if err != nil {
 		return p, err
 	}
-	exe, err := m.load(ctx, g, o, nil)
+	exe, err := m.load(ctx, graph, o, nil)
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, exe.Close()) }()
 	var sum moments
 	for i, chunk := range list {
-		scores, err := scoresOf(ctx, exe, chunk, most)
+		scores, err := scoresOf(ctx, exe, chunk, atOnce)
 		if err != nil {
 			return p, err
 		}
