@@ -58,10 +58,10 @@ func WriteBars(w io.Writer, r *Report, base *Baseline) error {
 		fmt.Fprintf(&b, "<text x=\"4\" y=\"%d\">%s</text>\n", y, html.EscapeString(name))
 		for _, p := range bars {
 			y += barsRow
-			wide := (barsEnd - barsStart) * p.value / longest
+			width := (barsEnd - barsStart) * p.value / longest
 			fmt.Fprintf(&b, `<text class="note" x="%.0f" y="%d" text-anchor="end">%s</text>`+
 				`<rect class="%s" x="%.0f" y="%d" width="%.1f" height="16" rx="2"/><text x="%.1f" y="%d">%s</text>`+"\n",
-				barsStart-8, y, html.EscapeString(p.by), p.class, barsStart, y-13, wide, barsStart+wide+6, y,
+				barsStart-8, y, html.EscapeString(p.by), p.class, barsStart, y-13, width, barsStart+width+6, y,
 				thousands(p.value))
 		}
 		y += barsRow / 2

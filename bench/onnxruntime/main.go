@@ -75,7 +75,7 @@ func compare(ort *peer.Peer, scratch string, models []string) error {
 	fmt.Println("|---|---:|---:|---:|---:|---:|---:|")
 	for _, path := range models {
 		name := filepath.Base(path)
-		if err := one(ort, name, path, scratch); err != nil {
+		if err := compareModel(ort, name, path, scratch); err != nil {
 			fmt.Printf("| %s | %v |\n", name, err)
 		}
 	}
@@ -92,7 +92,7 @@ func compare(ort *peer.Peer, scratch string, models []string) error {
 		}
 		path, err := write(scratch)
 		if err == nil {
-			err = one(ort, name, path, scratch)
+			err = compareModel(ort, name, path, scratch)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -145,8 +145,9 @@ func optionsOf(path string) (onnx.Options, error) {
 	return options, whole.Close()
 }
 
-// one compares one model, and prints its row.
-func one(ort *peer.Peer, name, path, scratch string) (err error) {
+// compareModel runs the model at path here and in onnxruntime, and prints a row of the table: the times of both, and how
+// much the outputs differ. scratch is a folder for the inputs' files.
+func compareModel(ort *peer.Peer, name, path, scratch string) (err error) {
 	ctx := context.Background()
 	options, err := optionsOf(path)
 	if err != nil {
@@ -177,7 +178,7 @@ func one(ort *peer.Peer, name, path, scratch string) (err error) {
 	}
 	request := peer.Request{Load: path, Threads: runtime.GOMAXPROCS(0), Folder: scratch}
 	all := maps.Clone(in)
-	maps.Copy(all, options.Inputs)
+	maps.Copy(all, options.Inputs) // constants in vkc's graph are inputs of the model
 	if request.Inputs, err = peer.Write(all, scratch); err != nil {
 		return err
 	}
@@ -193,6 +194,7 @@ func one(ort *peer.Peer, name, path, scratch string) (err error) {
 	if err != nil {
 		return err
 	}
+	// Measure both in turns, and keep the best times.
 	best := peer.Answer{Best: math.Inf(1), CPU: math.Inf(1)}
 	peerBest := best
 	for range *turns {
@@ -202,10 +204,11 @@ func one(ort *peer.Peer, name, path, scratch string) (err error) {
 		}
 		peerBest = least(peerBest, *turn)
 		time.Sleep(20 * time.Millisecond) // onnxruntime's threads wait for work in a loop before they sleep
-		if *turn, err = measure(func() error { _, err := exe.Run(ctx, in, vkc.RunOptions{}); return err }); err != nil {
+		mine, err := measure(func() error { _, err := exe.Run(ctx, in, vkc.RunOptions{}); return err })
+		if err != nil {
 			return err
 		}
-		best = least(best, *turn)
+		best = least(best, mine)
 	}
 	fmt.Printf("| %s | %.3f | %.3f | %.2f | %.3f | %.3f | %.1e |\n", name, peerBest.Best, best.Best,
 		best.Best/peerBest.Best, peerBest.CPU, best.CPU, difference)

@@ -232,7 +232,7 @@ func (s *harness) Prepare(ctx context.Context, schedules []kernel.Schedule) ([]e
 		symbols = append(symbols, sym.Name)
 	}
 	var shaders []spirv.Shader
-	var compiled []*candidate
+	var compiled []*candidate // shaders[i] is compiled[i]'s
 	for _, sched := range schedules {
 		c := &candidate{schedule: sched}
 		s.list = append(s.list, c)

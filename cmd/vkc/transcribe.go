@@ -142,10 +142,10 @@ func (a *app) transcribe(ctx context.Context, f *transcribeFlags, path string) (
 	bar := a.progress("transcribing, seconds")
 	bar.shown = bar.shown && (f.format == "json" || terminalOf(os.Stdout) == nil) // else the text shows how far it is
 	defer bar.end()
-	n := 0
+	segments := 0
 	f.request.Segment = func(s transcribe.Segment) error {
-		err := format.Segment(a.stdout, n, s)
-		n++
+		err := format.Segment(a.stdout, segments, s)
+		segments++
 		return errors.Join(err, a.stdout.Flush())
 	}
 	f.request.Progress = func(done, all int64) { bar.report(done/speech.Rate, max(done, all)/speech.Rate) }

@@ -237,7 +237,7 @@ func (a *app) tuneBefore(ctx context.Context, dev *vkc.Device, graphs []*ir.Grap
 	}
 	rows, err := a.measureKernels(ctx, lab, tune.Merge(lists...), file, path,
 		tune.Options{Caps: caps, Budget: budget})
-	faster, left := 0, 0
+	faster, left := 0, 0 // rows has the kernels up to an error
 	for _, r := range rows {
 		if r.Changed {
 			faster++

@@ -27,8 +27,7 @@ func conversation(r *rand.Rand, n int) chat.Context {
 	var c chat.Context
 	say := func(role, text string) { c.Messages = append(c.Messages, chat.Message{Role: role, Content: text}) }
 	if r.IntN(8) == 0 {
-		say("system", pick(r, []string{"You are a helpful assistant.", "You are gochat.", "Answer briefly.",
-			"Be kind.",
+		say("system", pick(r, []string{"You are a helpful assistant.", "You are gochat.", "Answer briefly.", "Be kind.",
 			"You are a helpful assistant. Answer in one sentence.", "You are an assistant with tools."}))
 	}
 	var offers []offer
@@ -40,7 +39,7 @@ func conversation(r *rand.Rand, n int) chat.Context {
 	}
 	for turn := range n {
 		switch {
-		case offers != nil && (turn == 0 || r.IntN(2) == 0) && r.IntN(8) > 0:
+		case offers != nil && (turn == 0 || r.IntN(2) == 0) && r.IntN(8) > 0: // a question for a tool
 			o := pick(r, offers)
 			if o.kind < 0 {
 				continue
@@ -48,7 +47,7 @@ func conversation(r *rand.Rand, n int) chat.Context {
 			q := toolKinds[o.kind].ask(r, false)
 			say("user", vary(r, q.text))
 			c.Messages = append(c.Messages, o.call(q.arguments))
-			if r.IntN(16) == 0 {
+			if r.IntN(16) == 0 { // the tool fails
 				why := phrase(r, messages)
 				say("tool", pick(r, []string{"error: " + why, `{"error": "` + why + `"}`}))
 				say("assistant", "The tool failed: "+why+".")
@@ -56,12 +55,12 @@ func conversation(r *rand.Rand, n int) chat.Context {
 			}
 			say("tool", pick(r, q.results))
 			say("assistant", q.answer)
-		case r.IntN(24) == 0:
+		case r.IntN(24) == 0: // a question for a tool that is not there
 			say("user", vary(r, missing(r, offers).text))
 			say("assistant", noTool)
 		default:
 			q := drawQuestion(r)
-			if has(offers, calculatorKind) && slices.Contains(computed, q.kind) {
+			if has(offers, calculatorKind) && slices.Contains(computed, q.kind) { // the calculator should answer it
 				continue
 			}
 			say("user", vary(r, q.text))

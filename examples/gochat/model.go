@@ -86,14 +86,16 @@ func newModel(s sizes) (*model, error) {
 	if len(v.tokens) != vocabularySize {
 		return nil, fmt.Errorf("the vocabulary has %d tokens: want %d", len(v.tokens), vocabularySize)
 	}
+	const normal, control, userDefined, controls = 1, 3, 4, 3 // GGUF's types, and how many tokens are control
 	types := make([]int32, len(v.tokens))
 	for i := range types {
-		types[i] = 1
 		switch {
-		case i < 3:
-			types[i] = 3 // control
+		case i < controls:
+			types[i] = control
 		case i < len(special):
-			types[i] = 4 // user-defined
+			types[i] = userDefined
+		default:
+			types[i] = normal
 		}
 	}
 	m.metadata = []gguf.KV{
@@ -120,6 +122,7 @@ func newModel(s sizes) (*model, error) {
 		{Key: "tokenizer.ggml.add_bos_token", Value: false},
 		{Key: "tokenizer.chat_template", Value: templateText},
 	}
+	// The configuration and the tokenizer are read from a file with the metadata and weights of 0.
 	var file bytes.Buffer
 	w, err := m.writer(ir.F32, func(_ string, dims []int) (*ir.Data, error) { return ir.NewData(ir.F32, dims...) })
 	if err != nil {

@@ -62,20 +62,13 @@ var words = regexp.MustCompile(` ?\p{Ll}\p{L}*|\p{L}+| ?[^\s\p{L}\p{N}]+`)
 // frequent is how often words must be there to have tokens of their own: more often than those that are made up.
 const frequent = 8
 
-// printMerges learns the merges of the vocabulary from the first conversations of o.merges steps, and prints them.
+// printMerges learns the merges of the vocabulary from the first conversations of o.merges steps, and prints them. It
+// uses byte pair encoding (Sennrich et al. 2016): it merges the most frequent pair of tokens until the vocabulary is
+// full.
 func printMerges(o options, out io.Writer) error {
-	counts := map[string]int{}
-	markup := regexp.MustCompile(`</?tool(_call)?>|<\|\w+\|>`)
-	for step := range o.merges {
-		pieces, err := template().Render(conversation(random(o, step), turns))
-		if err != nil {
-			return err
-		}
-		for _, part := range markup.Split(chat.Text(pieces), -1) {
-			for _, w := range words.FindAllString(part, -1) {
-				counts[w]++
-			}
-		}
+	counts, err := countWords(o)
+	if err != nil {
+		return err
 	}
 	type word struct {
 		tokens []string
@@ -92,7 +85,7 @@ func printMerges(o options, out io.Writer) error {
 		}
 		list = append(list, word{tokens, counts[w]})
 	}
-	for range vocabularySize - len(special) - 256 {
+	for range vocabularySize - len(special) - 256 { // the other tokens are single bytes
 		pairs := map[[2]string]int{}
 		for _, w := range list {
 			for i := range len(w.tokens) - 1 {
@@ -116,4 +109,22 @@ func printMerges(o options, out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// countWords counts the words in the first conversations of o.merges steps, without the markup of the template.
+func countWords(o options) (map[string]int, error) {
+	counts := map[string]int{}
+	markup := regexp.MustCompile(`</?tool(_call)?>|<\|\w+\|>`)
+	for step := range o.merges {
+		pieces, err := template().Render(conversation(random(o, step), turns))
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range markup.Split(chat.Text(pieces), -1) {
+			for _, w := range words.FindAllString(part, -1) {
+				counts[w]++
+			}
+		}
+	}
+	return counts, nil
 }

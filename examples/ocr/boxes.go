@@ -49,22 +49,8 @@ func findBoxes(likely []float32, w, h int) []box {
 		if p <= threshold || seen[start] {
 			continue
 		}
-		seen[start] = true
-		region, sum := []int{start}, 0.0
-		for i := 0; i < len(region); i++ {
-			at := region[i]
-			sum += float64(likely[at])
-			x, y := at%w, at/w
-			for ny := max(0, y-1); ny <= min(h-1, y+1); ny++ {
-				for nx := max(0, x-1); nx <= min(w-1, x+1); nx++ {
-					if next := ny*w + nx; likely[next] > threshold && !seen[next] {
-						seen[next] = true
-						region = append(region, next)
-					}
-				}
-			}
-		}
-		if sum/float64(len(region)) < sure {
+		region, mean := regionAt(start, likely, seen, w, h, threshold)
+		if mean < sure {
 			continue
 		}
 		b := smallestBox(hull(region, w))
@@ -72,15 +58,38 @@ func findBoxes(likely []float32, w, h int) []box {
 		if min(long, short) < smallest {
 			continue
 		}
+		// Move all four sides out by more pixels.
 		more := grow * long * short / (2 * (long + short))
 		right, down := b.along.times(more/long), b.down.times(more/short)
 		b = box{b.at.plus(right.plus(down).times(-1)), b.along.plus(right.times(2)), b.down.plus(down.times(2))}
-		if b.down.length() >= 1.5*b.along.length() {
+		if b.down.length() >= 1.5*b.along.length() { // text from top to bottom
 			b = b.turned()
 		}
 		boxes = append(boxes, b)
 	}
 	return inOrder(boxes)
+}
+
+// regionAt returns the indices of all pixels above the threshold that are connected to pixel start, and the mean of
+// their probabilities. It marks them in seen.
+func regionAt(start int, likely []float32, seen []bool, w, h int, threshold float32) (region []int, mean float64) {
+	seen[start] = true
+	region = []int{start}
+	sum := 0.0
+	for i := 0; i < len(region); i++ {
+		at := region[i]
+		sum += float64(likely[at])
+		x, y := at%w, at/w
+		for ny := max(0, y-1); ny <= min(h-1, y+1); ny++ {
+			for nx := max(0, x-1); nx <= min(w-1, x+1); nx++ {
+				if next := ny*w + nx; likely[next] > threshold && !seen[next] {
+					seen[next] = true
+					region = append(region, next)
+				}
+			}
+		}
+	}
+	return region, sum / float64(len(region))
 }
 
 // inOrder sorts boxes from top to bottom, and boxes on the same line from left to right.

@@ -36,7 +36,7 @@ func sample(to []float32, stride int, picture *image.RGBA, b box, w, h int, mean
 			right, bottom := min(left+1, size.X-1), min(top+1, size.Y-1)
 			fx := float32(max(0, min(1, at.x-float64(left))))
 			fy := float32(max(0, min(1, at.y-float64(top))))
-			for c := range 3 {
+			for c := range 3 { // 2-c, because RGBA has red first
 				pixel := func(x, y int) float32 { return float32(picture.Pix[y*picture.Stride+4*x+2-c]) }
 				v := (pixel(left, top)*(1-fx)+pixel(right, top)*fx)*(1-fy) +
 					(pixel(left, bottom)*(1-fx)+pixel(right, bottom)*fx)*fy

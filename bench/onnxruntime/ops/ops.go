@@ -111,23 +111,28 @@ func check(ort *peer.Peer, scratch, path, record string) error {
 			fmt.Fprintf(os.Stderr, "%s\n  %v\n", c.Line, err)
 		}
 	}
+	total := printRows(rows)
+	fmt.Printf("\n%d cases of %d ops, %d differ\n", total, len(rows), failed)
+	if record != "" {
+		return os.WriteFile(record, []byte(recorded.String()), 0o644)
+	}
+	return nil
+}
+
+// printRows prints the table of the ops, and returns the number of cases in all rows.
+func printRows(rows map[string]*opRow) (cases int) {
 	fmt.Println("| op | cases | largest difference |")
 	fmt.Println("|---|---:|---:|")
-	total := 0
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[name]
-		total += row.cases
+		cases += row.cases
 		note := ""
 		if row.bad > 0 {
 			note = fmt.Sprintf(" (%d cases differ)", row.bad)
 		}
 		fmt.Printf("| %s | %d | %.1g%s |\n", name, row.cases, row.worst, note)
 	}
-	fmt.Printf("\n%d cases of %d ops, %d differ\n", total, len(rows), failed)
-	if record != "" {
-		return os.WriteFile(record, []byte(recorded.String()), 0o644)
-	}
-	return nil
+	return cases
 }
 
 // answered returns onnxruntime's results of a case, by name.
