@@ -1,6 +1,8 @@
 package fast
 
 import (
+	"unsafe"
+
 	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -11,29 +13,32 @@ import (
 //
 // whole computes all steps for columns of n elements. parts computes results of a part of each column, to be merged:
 // lists of numbers by column. See rowFold for checks and eps.
-type columnFold struct {
-	whole func(x, out, ahead *float32, checks *float64, eps float64, n, far, cols int)
-	parts func(results *float64, x, ahead *float32, n, far, stride, cols int)
+type columnFold[T number] struct {
+	whole func(x, out, ahead *T, checks *float64, eps float64, n, far, cols int)
+	parts func(results *float64, x, ahead *T, n, far, stride, cols int)
 }
 
 // columnFold returns the assembly for columns, or nil. inner is the number of neighbouring columns.
-func (f *fold[T]) columnFold(inner int) *columnFold {
-	if vector == nil || inner < vector.lanes || f.wide() || f.ofWords() {
+func (f *fold[T]) columnFold(inner int) *columnFold[T] {
+	if vector == nil || inner < vector.lanes || f.ofWords() {
 		return nil
 	}
-	if list, ok := vector.columns[f.node.Op()]; ok {
+	if list, ok := rowFoldsOf[T](vector).columns[f.node.Op()]; ok {
 		return &list
 	}
 	return nil
 }
 
 // Blocks of columns have at least leastColumns, so that a row of a block has a few lines of memory. Columns of up to
-// mostElems elements then fit in an L2 cache.
+// mostElems words of 32 bits then fit in an L2 cache.
 const leastColumns, mostElems = 64, 2048
 
+// elementWords returns the number of 32-bit words in an element.
+func elementWords[T number]() int { return int(unsafe.Sizeof(T(0))) / 4 }
+
 // computeColumns computes all rows, which are columns.
-func (r *foldRows[T]) computeColumns(f *columnFold) error {
-	if r.n > mostElems {
+func (r *foldRows[T]) computeColumns(f *columnFold[T]) error {
+	if r.n > mostElems/elementWords[T]() {
 		return r.longColumns(f)
 	}
 	cols := min(r.inner, wholeVectors(max(leastColumns, chunk/r.n))) // of a unit
@@ -70,7 +75,7 @@ type columnBlock[T number] struct {
 func (r *foldRows[T]) columnBlocks(worker int, unit group, lo, hi int, do func(b *columnBlock[T])) {
 	first, n := r.at(unit.from, lo), hi-lo
 	in := r.direct(first, (n-1)*r.inner+unit.count)
-	size := chunk / 16 // elements of a block: they fit in an L1 cache
+	size := chunk / 16 / elementWords[T]() // elements of a block: they fit in an L1 cache
 	if in == nil || r.out.list == nil {
 		size = chunk // longer rows take less time to convert
 	}
@@ -103,18 +108,18 @@ func (r *foldRows[T]) columnBlocks(worker int, unit group, lo, hi int, do func(b
 				r.elements(b.rows[k*b.count:][:b.count], r.at(b.from, lo+k))
 			}
 		}
-		vector.columnsIn(narrowed(b.x), narrowed(from), n, apart, b.count)
+		rowFoldsOf[T](vector).columnsIn(&b.x[0], &from[0], n, apart, b.count)
 		do(&b)
 	}
 }
 
 // wholeColumns computes a block of whole columns. checks has a number for each of them, and for the rest of a vector.
-func (r *foldRows[T]) wholeColumns(f *columnFold, worker int, b *columnBlock[T], checks []float64) {
+func (r *foldRows[T]) wholeColumns(f *columnFold[T], worker int, b *columnBlock[T], checks []float64) {
 	to, reduces := b.out, r.long.each == nil
 	if reduces {
 		to = b.rows
 	}
-	f.whole(narrowed(b.x), narrowed(to), narrowed(b.ahead), &checks[0], r.addend(), r.n, b.far, b.cols)
+	f.whole(&b.x[0], &to[0], unsafe.SliceData(b.ahead), &checks[0], r.addend(), r.n, b.far, b.cols)
 	switch results := b.rows[:b.count]; {
 	case reduces && r.out.list != nil:
 		copy(r.out.list[b.from:], results)
@@ -122,9 +127,9 @@ func (r *foldRows[T]) wholeColumns(f *columnFold, worker int, b *columnBlock[T],
 		r.round(results)
 		r.out.put(b.from, results)
 	case r.out.list != nil:
-		vector.columnsOut(narrowed(r.out.list[r.at(b.from, 0):]), narrowed(b.x), r.n, r.inner, b.count)
+		rowFoldsOf[T](vector).columnsOut(&r.out.list[r.at(b.from, 0)], &b.x[0], r.n, r.inner, b.count)
 	default:
-		vector.columnsOut(narrowed(b.rows), narrowed(b.x), r.n, b.count, b.count)
+		rowFoldsOf[T](vector).columnsOut(&b.rows[0], &b.x[0], r.n, b.count, b.count)
 		list, some := b.rows[:r.n*b.count], b.count
 		if r.round(list); some == r.inner {
 			some = len(list) // neighbours
@@ -137,19 +142,19 @@ func (r *foldRows[T]) wholeColumns(f *columnFold, worker int, b *columnBlock[T],
 }
 
 // longColumns computes all rows, which are long columns. Each task takes a part of some columns.
-func (r *foldRows[T]) longColumns(f *columnFold) error {
+func (r *foldRows[T]) longColumns(f *columnFold[T]) error {
 	groups, most := r.groups, 0
 	for _, g := range groups {
 		most = max(most, wholeVectors(g.count))
 	}
-	each := max(chunk/most, leastColumns) // elements of a part
+	each := max(chunk/most/elementWords[T](), leastColumns) // elements of a part
 	parts := ceil.Div(r.n, each)
 	all := make([][]float64, len(groups)*parts) // by group and part: the results of the part
 	err := r.call.Parallel(len(all), r.work(each*most), func(worker, task int) {
 		results, lo := make([]float64, partResults*most), task%parts*each
 		hi := min(lo+each, r.n)
 		r.columnBlocks(worker, groups[task/parts], lo, hi, func(b *columnBlock[T]) {
-			f.parts(&results[b.at], narrowed(b.x), narrowed(b.ahead), hi-lo, b.far, most, b.cols)
+			f.parts(&results[b.at], &b.x[0], unsafe.SliceData(b.ahead), hi-lo, b.far, most, b.cols)
 		})
 		all[task] = results
 	})
@@ -174,8 +179,15 @@ func (g *groupFold[T]) mergeColumns(parts [][]float64, stride, each int) {
 	first := list(0, 0)
 	switch {
 	case g.node.Op().Info().Fold.FromFirst():
-		g.firsts, g.sums, g.squares = first, list(0, 1), list(0, 2)
-		for p := 1; p < len(parts); p++ {
+		// The sums move to one number, which is near the mean of all parts (Chan, Golub and LeVeque 1979).
+		g.firsts, g.sums, g.squares = make([]float64, g.count), make([]float64, g.count), make([]float64, g.count)
+		for p := range parts {
+			part := float64(min(each, g.n-p*each)) / float64(g.n)
+			for c, y := range list(p, 0) {
+				g.firsts[c] += float64(part*y) + list(p, 1)[c]/float64(g.n)
+			}
+		}
+		for p := range parts {
 			n, sums, squared := float64(min(each, g.n-p*each)), list(p, 1), list(p, 2)
 			for c, y := range list(p, 0) {
 				apart := y - g.firsts[c]

@@ -457,102 +457,102 @@ func rowsSubRowExpOnlySum(out *float32, x *float32, next *float32, a *float32, b
 func moments(sums *float64, squares *float64, firsts *float64, x *float32, ahead *float32, rows int, n int, begin bool)
 
 // softmaxRows sets out to e^(x-max)/sum(e^(x-max)) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func softmaxRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // softmaxColumns replaces the n elements x of cols rows, which are a multiple of the lanes, by
 // e^(x-max)/sum(e^(x-max)).
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func softmaxColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // logSoftmaxRows sets out to x-max-log(sum(e^(x-max))) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func logSoftmaxRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // logSoftmaxColumns replaces the n elements x of cols rows, which are a multiple of the lanes, by
 // x-max-log(sum(e^(x-max))).
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func logSoftmaxColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // logSumExpRows sets out to max+log(sum(e^(x-max))) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func logSumExpRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // logSumExpColumns sets out to max+log(sum(e^(x-max))) of the n elements x
 // of cols rows, which are a multiple of the lanes.
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func logSumExpColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // varianceRows sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func varianceRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // varianceColumns sets out to sum((x-mean)^2)/max(n-eps, 0) of the n elements x
 // of cols rows, which are a multiple of the lanes.
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func varianceColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // l2NormalizeRows sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func l2NormalizeRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // l2NormalizeColumns replaces the n elements x of cols rows, which are a multiple of the lanes, by
 // x/max(sqrt(sum(x^2)), eps).
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func l2NormalizeColumns(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // rmsNormRows sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func rmsNormRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // rmsNormListRows sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
-// multiplied by the list w, and each of checks to a number that is finite in float32 if the row's values are.
+// multiplied by the list w, and each of checks to a number that is finite in the elements' type if the row's values are.
 func rmsNormListRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // layerNormRows sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func layerNormRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // layerNormListRows sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
-// multiplied by the list w, and each of checks to a number that is finite in float32 if the row's values are.
+// multiplied by the list w, and each of checks to a number that is finite in the elements' type if the row's values are.
 func layerNormListRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // layerNormListsRows sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
-// multiplied by the list w and added to v, and each of checks to a number that is finite in float32 if the row's values are.
+// multiplied by the list w and added to v, and each of checks to a number that is finite in the elements' type if the row's values are.
 func layerNormListsRows(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // columnsIn copies n rows of cols elements, which are apart elements from each other, to dst: first
-// a vector of each row, then the next vector of each row, and so on.
+// a block of each row, then the next block of each row, and so on.
 func columnsIn(dst *float32, src *float32, n int, apart int, cols int)
 
 // columnsOut copies src to n rows of cols elements, which are apart elements from each other: src has
-// first a vector of each row, then the next vector of each row, and so on.
+// first a block of each row, then the next block of each row, and so on.
 func columnsOut(dst *float32, src *float32, n int, apart int, cols int)
 
 // exponentialsOfColumns finds the greatest element and the sum of e^(x-greatest) of cols
-// rows, which are a multiple of the lanes, of n elements x. The rows of a vector take turns, see columnsIn. Each row
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
 // has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
 // are far elements apart.
 func exponentialsOfColumns(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
 
 // squaresOfColumns finds the sum of the squares of cols
-// rows, which are a multiple of the lanes, of n elements x. The rows of a vector take turns, see columnsIn. Each row
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
 // has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
 // are far elements apart.
 func squaresOfColumns(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
 
-// momentsOfColumns finds the first element, and the sums of the differences from it and of their squares of cols
-// rows, which are a multiple of the lanes, of n elements x. The rows of a vector take turns, see columnsIn. Each row
+// momentsOfColumns finds a number near the mean, and the sums of the differences from it and of their squares of cols
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
 // has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
 // are far elements apart.
 func momentsOfColumns(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
@@ -726,102 +726,102 @@ func rowsSubRowExpOnlySumZ(out *float32, x *float32, next *float32, a *float32, 
 func momentsZ(sums *float64, squares *float64, firsts *float64, x *float32, ahead *float32, rows int, n int, begin bool)
 
 // softmaxRowsZ sets out to e^(x-max)/sum(e^(x-max)) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func softmaxRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // softmaxColumnsZ replaces the n elements x of cols rows, which are a multiple of the lanes, by
 // e^(x-max)/sum(e^(x-max)).
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func softmaxColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // logSoftmaxRowsZ sets out to x-max-log(sum(e^(x-max))) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func logSoftmaxRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // logSoftmaxColumnsZ replaces the n elements x of cols rows, which are a multiple of the lanes, by
 // x-max-log(sum(e^(x-max))).
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func logSoftmaxColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // logSumExpRowsZ sets out to max+log(sum(e^(x-max))) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func logSumExpRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // logSumExpColumnsZ sets out to max+log(sum(e^(x-max))) of the n elements x
 // of cols rows, which are a multiple of the lanes.
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func logSumExpColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // varianceRowsZ sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func varianceRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // varianceColumnsZ sets out to sum((x-mean)^2)/max(n-eps, 0) of the n elements x
 // of cols rows, which are a multiple of the lanes.
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func varianceColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // l2NormalizeRowsZ sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func l2NormalizeRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // l2NormalizeColumnsZ replaces the n elements x of cols rows, which are a multiple of the lanes, by
 // x/max(sqrt(sum(x^2)), eps).
-// The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in
-// float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x
-// has the results.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
 func l2NormalizeColumnsZ(x *float32, out *float32, ahead *float32, checks *float64, eps float64, n int, far int, cols int)
 
 // rmsNormRowsZ sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func rmsNormRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // rmsNormListRowsZ sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
-// multiplied by the list w, and each of checks to a number that is finite in float32 if the row's values are.
+// multiplied by the list w, and each of checks to a number that is finite in the elements' type if the row's values are.
 func rmsNormListRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // layerNormRowsZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
-// and each of checks to a number that is finite in float32 if the row's values are.
+// and each of checks to a number that is finite in the elements' type if the row's values are.
 func layerNormRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // layerNormListRowsZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
-// multiplied by the list w, and each of checks to a number that is finite in float32 if the row's values are.
+// multiplied by the list w, and each of checks to a number that is finite in the elements' type if the row's values are.
 func layerNormListRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // layerNormListsRowsZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
-// multiplied by the list w and added to v, and each of checks to a number that is finite in float32 if the row's values are.
+// multiplied by the list w and added to v, and each of checks to a number that is finite in the elements' type if the row's values are.
 func layerNormListsRowsZ(out *float32, x *float32, w *float32, v *float32, checks *float64, eps float64, rows int, n int)
 
 // columnsInZ copies n rows of cols elements, which are apart elements from each other, to dst: first
-// a vector of each row, then the next vector of each row, and so on.
+// a block of each row, then the next block of each row, and so on.
 func columnsInZ(dst *float32, src *float32, n int, apart int, cols int)
 
 // columnsOutZ copies src to n rows of cols elements, which are apart elements from each other: src has
-// first a vector of each row, then the next vector of each row, and so on.
+// first a block of each row, then the next block of each row, and so on.
 func columnsOutZ(dst *float32, src *float32, n int, apart int, cols int)
 
 // exponentialsOfColumnsZ finds the greatest element and the sum of e^(x-greatest) of cols
-// rows, which are a multiple of the lanes, of n elements x. The rows of a vector take turns, see columnsIn. Each row
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
 // has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
 // are far elements apart.
 func exponentialsOfColumnsZ(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
 
 // squaresOfColumnsZ finds the sum of the squares of cols
-// rows, which are a multiple of the lanes, of n elements x. The rows of a vector take turns, see columnsIn. Each row
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
 // has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
 // are far elements apart.
 func squaresOfColumnsZ(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)
 
-// momentsOfColumnsZ finds the first element, and the sums of the differences from it and of their squares of cols
-// rows, which are a multiple of the lanes, of n elements x. The rows of a vector take turns, see columnsIn. Each row
+// momentsOfColumnsZ finds a number near the mean, and the sums of the differences from it and of their squares of cols
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
 // has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
 // are far elements apart.
 func momentsOfColumnsZ(results *float64, x *float32, ahead *float32, n int, far int, stride int, cols int)

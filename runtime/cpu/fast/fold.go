@@ -164,8 +164,7 @@ func (f *fold[T]) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
 // computed from moments instead (see findMoments). Otherwise it returns nil. by is the step's reducer, and `of` the
 // expression that it reduces.
 func (f *fold[T]) differences(by *reducer, of *ir.Scalar) *ir.Scalar {
-	// Moments are sums in float64, so they are not exact enough for elements of float64 themselves.
-	if f.wide() || by != reducers[ir.OpSum] && by != squares || !f.node.Op().Info().Fold.FromFirst() || of == nil ||
+	if by != reducers[ir.OpSum] && by != squares || !f.node.Op().Info().Fold.FromFirst() || of == nil ||
 		of.Op != ir.OpSub || of.Args[0].Leaf != ir.LeafElement || of.Args[1].Takes(ir.LeafElement) {
 		return nil
 	}

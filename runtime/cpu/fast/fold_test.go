@@ -69,7 +69,8 @@ func TestFoldWidths(t *testing.T) {
 	fast.EachWidth(t, func(t *testing.T) {
 		for _, of := range []string{"softmax %x", "log_softmax %x", "layer_norm %x, %w, %w", "layer_norm %x, %w",
 			"layer_norm %x", "rms_norm %x, %w", "rms_norm %x",
-			"l2_normalize %x", "reduce_max %x {axes=[1]}", "sum %x {axes=[1]}", "variance %x {axes=[1]}"} {
+			"l2_normalize %x", "reduce_max %x {axes=[1]}", "sum %x {axes=[1]}", "variance %x {axes=[1]}",
+			"logsumexp %x {axes=[1]}"} {
 			for _, n := range []int{7, 8, 16, 24, 40, 128, 1040} {
 				if underRace && n != 128 {
 					continue
@@ -78,27 +79,34 @@ func TestFoldWidths(t *testing.T) {
 				if n == 24 || n == 1040 && strings.Contains(of, "%w") {
 					d = ir.F16
 				}
-				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
-					%%x = input {name="x", dtype=%s, shape=[9,%d]}
-					%%w = input {name="w", dtype=%[1]s, shape=[%[2]d]}
-					%%o = %s
-					output "o" %%o
-				}`, d, n, of))
-				if err != nil {
-					t.Fatal(err)
-				}
-				in := values(t, rng, g, nil)
-				list := make([]float64, 9*n)
-				for i := range list {
-					list[i] = rng.NormFloat64()
-					if i/n > 4 {
-						list[i] = 1e4 + 0.1*list[i]
+				for _, d := range []ir.DType{d, ir.F64} {
+					g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+						%%x = input {name="x", dtype=%s, shape=[9,%d]}
+						%%w = input {name="w", dtype=%[1]s, shape=[%[2]d]}
+						%%o = %s
+						output "o" %%o
+					}`, d, n, of))
+					if err != nil {
+						t.Fatal(err)
 					}
-				}
-				list[n] = 5e4 // far from the mean of its row
-				ir.EncodeFloats(in["x"].Bytes, d, list)
-				if len(compare(t, g, in, nil)) != 1 {
-					t.Errorf("it has no kernel: %s", g)
+					in := values(t, rng, g, nil)
+					list := make([]float64, 9*n)
+					for i := range list {
+						list[i] = rng.NormFloat64()
+						if i/n > 4 {
+							list[i] = 1e4 + 0.1*list[i]
+						}
+					}
+					list[n] = 5e4 // far from the mean of its row
+					if d == ir.F64 {
+						huge := []float64{1e154, 1e200, math.MaxFloat64, 1e-170, 5e-324}
+						list[2*n] = huge[rng.IntN(len(huge))]
+						list[3*n+n/2] = []float64{math.Inf(1), math.Inf(-1), math.NaN()}[rng.IntN(3)]
+					}
+					ir.EncodeFloats(in["x"].Bytes, d, list)
+					if len(compare(t, g, in, nil)) != 1 {
+						t.Errorf("it has no kernel: %s", g)
+					}
 				}
 			}
 		}
@@ -116,11 +124,12 @@ func TestColumns(t *testing.T) {
 	fast.EachWidth(t, func(t *testing.T) {
 		for i, of := range []string{"softmax %x {axis=1}", "log_softmax %x {axis=1}", "logsumexp %x {axes=[1]}",
 			"variance %x {axes=[1]}", "variance %x {axes=[1], correction=1}", "l2_normalize %x {axis=1}"} {
-			for k, dims := range [][3]int{{2, 3, 40}, {3, 37, 19}, {1, 4200, 21}} {
-				if underRace && k == 2 {
+			shapes := [][3]int{{2, 3, 40}, {3, 37, 19}, {1, 4200, 21}, {1, 2, 13}, {1, 2500, 17}, {2, 129, 130}}
+			for k, dims := range shapes {
+				if underRace && dims[1] > 2000 {
 					continue
 				}
-				d := []ir.DType{ir.F32, ir.F16}[(i+k)%2]
+				d := []ir.DType{ir.F32, ir.F16, ir.F64}[(i+k)%3]
 				x := []string{"in", "add"}[(i+k)/2%2]
 				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 					%%in = input {name="x", dtype=%s, shape=%s}

@@ -119,7 +119,9 @@ func (g *groupFold[T]) begin() {
 	if !g.node.Op().Info().Fold.FromFirst() {
 		return
 	}
-	if g.alone && !g.across && slices.ContainsFunc(g.steps, func(s foldStep[T]) bool { return s.from != nil }) {
+	// Moments about the first element are not exact enough for elements of float64.
+	differ := slices.ContainsFunc(g.steps, func(s foldStep[T]) bool { return s.from != nil })
+	if differ && g.alone && !g.across && !g.wide() {
 		g.findMoments()
 		return
 	}

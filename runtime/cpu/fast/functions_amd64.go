@@ -332,3 +332,205 @@ func exchangeWordsZ(x *int32, pairs *uint32, n int)
 // exchangeLongsZ sorts each of n pairs of lines of x, one after the other, lane by lane: the first line gets the
 // lesser elements. A line has 64 bytes. pairs has the two lines' offsets, in bytes.
 func exchangeLongsZ(x *int64, pairs *uint32, n int)
+
+// softmaxRowsDoubles sets out to e^(x-max)/sum(e^(x-max)) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func softmaxRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// softmaxColumnsDoubles replaces the n elements x of cols rows, which are a multiple of the lanes, by
+// e^(x-max)/sum(e^(x-max)).
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func softmaxColumnsDoubles(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// logSoftmaxRowsDoubles sets out to x-max-log(sum(e^(x-max))) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func logSoftmaxRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// logSoftmaxColumnsDoubles replaces the n elements x of cols rows, which are a multiple of the lanes, by
+// x-max-log(sum(e^(x-max))).
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func logSoftmaxColumnsDoubles(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// logSumExpRowsDoubles sets out to max+log(sum(e^(x-max))) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func logSumExpRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// logSumExpColumnsDoubles sets out to max+log(sum(e^(x-max))) of the n elements x
+// of cols rows, which are a multiple of the lanes.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func logSumExpColumnsDoubles(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// varianceRowsDoubles sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func varianceRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// varianceColumnsDoubles sets out to sum((x-mean)^2)/max(n-eps, 0) of the n elements x
+// of cols rows, which are a multiple of the lanes.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func varianceColumnsDoubles(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// l2NormalizeRowsDoubles sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func l2NormalizeRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// l2NormalizeColumnsDoubles replaces the n elements x of cols rows, which are a multiple of the lanes, by
+// x/max(sqrt(sum(x^2)), eps).
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func l2NormalizeColumnsDoubles(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// rmsNormRowsDoubles sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func rmsNormRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// rmsNormListRowsDoubles sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w, and each of checks to a number that is finite in the elements' type if the row's values are.
+func rmsNormListRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// layerNormRowsDoubles sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func layerNormRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// layerNormListRowsDoubles sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w, and each of checks to a number that is finite in the elements' type if the row's values are.
+func layerNormListRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// layerNormListsRowsDoubles sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w and added to v, and each of checks to a number that is finite in the elements' type if the row's values are.
+func layerNormListsRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// columnsInDoubles copies n rows of cols elements, which are apart elements from each other, to dst: first
+// a block of each row, then the next block of each row, and so on.
+func columnsInDoubles(dst *float64, src *float64, n int, apart int, cols int)
+
+// columnsOutDoubles copies src to n rows of cols elements, which are apart elements from each other: src has
+// first a block of each row, then the next block of each row, and so on.
+func columnsOutDoubles(dst *float64, src *float64, n int, apart int, cols int)
+
+// exponentialsOfColumnsDoubles finds the greatest element and the sum of e^(x-greatest) of cols
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
+// has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
+// are far elements apart.
+func exponentialsOfColumnsDoubles(results *float64, x *float64, ahead *float64, n int, far int, stride int, cols int)
+
+// squaresOfColumnsDoubles finds the sum of the squares of cols
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
+// has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
+// are far elements apart.
+func squaresOfColumnsDoubles(results *float64, x *float64, ahead *float64, n int, far int, stride int, cols int)
+
+// momentsOfColumnsDoubles finds a number near the mean, and the sums of the differences from it and of their squares of cols
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
+// has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
+// are far elements apart.
+func momentsOfColumnsDoubles(results *float64, x *float64, ahead *float64, n int, far int, stride int, cols int)
+
+// softmaxRowsDoublesZ sets out to e^(x-max)/sum(e^(x-max)) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func softmaxRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// softmaxColumnsDoublesZ replaces the n elements x of cols rows, which are a multiple of the lanes, by
+// e^(x-max)/sum(e^(x-max)).
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func softmaxColumnsDoublesZ(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// logSoftmaxRowsDoublesZ sets out to x-max-log(sum(e^(x-max))) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func logSoftmaxRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// logSoftmaxColumnsDoublesZ replaces the n elements x of cols rows, which are a multiple of the lanes, by
+// x-max-log(sum(e^(x-max))).
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func logSoftmaxColumnsDoublesZ(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// logSumExpRowsDoublesZ sets out to max+log(sum(e^(x-max))) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func logSumExpRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// logSumExpColumnsDoublesZ sets out to max+log(sum(e^(x-max))) of the n elements x
+// of cols rows, which are a multiple of the lanes.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func logSumExpColumnsDoublesZ(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// varianceRowsDoublesZ sets out to sum((x-mean)^2)/max(n-eps, 0) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func varianceRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// varianceColumnsDoublesZ sets out to sum((x-mean)^2)/max(n-eps, 0) of the n elements x
+// of cols rows, which are a multiple of the lanes.
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func varianceColumnsDoublesZ(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// l2NormalizeRowsDoublesZ sets out to x/max(sqrt(sum(x^2)), eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func l2NormalizeRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// l2NormalizeColumnsDoublesZ replaces the n elements x of cols rows, which are a multiple of the lanes, by
+// x/max(sqrt(sum(x^2)), eps).
+// The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in
+// the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and
+// out if x has the results.
+func l2NormalizeColumnsDoublesZ(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
+
+// rmsNormRowsDoublesZ sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func rmsNormRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// rmsNormListRowsDoublesZ sets out to x/sqrt(mean(x^2)+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w, and each of checks to a number that is finite in the elements' type if the row's values are.
+func rmsNormListRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// layerNormRowsDoublesZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// and each of checks to a number that is finite in the elements' type if the row's values are.
+func layerNormRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// layerNormListRowsDoublesZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w, and each of checks to a number that is finite in the elements' type if the row's values are.
+func layerNormListRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// layerNormListsRowsDoublesZ sets out to (x-mean)/sqrt(variance+eps) of the elements x of rows, which have n elements,
+// multiplied by the list w and added to v, and each of checks to a number that is finite in the elements' type if the row's values are.
+func layerNormListsRowsDoublesZ(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
+
+// columnsInDoublesZ copies n rows of cols elements, which are apart elements from each other, to dst: first
+// a block of each row, then the next block of each row, and so on.
+func columnsInDoublesZ(dst *float64, src *float64, n int, apart int, cols int)
+
+// columnsOutDoublesZ copies src to n rows of cols elements, which are apart elements from each other: src has
+// first a block of each row, then the next block of each row, and so on.
+func columnsOutDoublesZ(dst *float64, src *float64, n int, apart int, cols int)
+
+// exponentialsOfColumnsDoublesZ finds the greatest element and the sum of e^(x-greatest) of cols
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
+// has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
+// are far elements apart.
+func exponentialsOfColumnsDoublesZ(results *float64, x *float64, ahead *float64, n int, far int, stride int, cols int)
+
+// squaresOfColumnsDoublesZ finds the sum of the squares of cols
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
+// has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
+// are far elements apart.
+func squaresOfColumnsDoublesZ(results *float64, x *float64, ahead *float64, n int, far int, stride int, cols int)
+
+// momentsOfColumnsDoublesZ finds a number near the mean, and the sums of the differences from it and of their squares of cols
+// rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row
+// has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
+// are far elements apart.
+func momentsOfColumnsDoublesZ(results *float64, x *float64, ahead *float64, n int, far int, stride int, cols int)

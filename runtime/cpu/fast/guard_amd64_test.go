@@ -297,6 +297,64 @@ func transposeTest[E byte | uint16 | float32 | uint64](t *testing.T) {
 	}
 }
 
+// rowFoldTests adds the tests of functions that fold rows of one type of elements.
+func rowFoldTests[T number](all map[string]func(t *testing.T), a *assembly, folds *rowFolds[T]) {
+	add := func(f any, test func(t *testing.T)) { all[strings.TrimSuffix(functionName(f), "Z")] = test }
+	list := func(g *guarded, n int) *T {
+		x := guardedSlice[T](g, n)
+		for i := range x {
+			x[i] = T(i%7) - 3
+		}
+		return &x[0]
+	}
+	for _, functions := range folds.rows {
+		for _, f := range functions {
+			add(f, func(t *testing.T) {
+				for rows := 1; rows < 4; rows++ {
+					for n := 1; n < 4*a.lanes; n++ {
+						inside(t, fmt.Sprintf("%d rows of %d", rows, n), func(g *guarded) {
+							of := func(n int) *T { return list(g, n) }
+							f(of(rows*n), of(rows*n), of(n), of(n), &guardedSlice[float64](g, rows)[0], 1, rows, n)
+						})
+					}
+				}
+			})
+		}
+	}
+	for _, of := range folds.columns {
+		inColumns := func(t *testing.T) {
+			for n := 1; n < 4; n++ {
+				for cols := a.lanes; cols < 4*a.lanes; cols += a.lanes {
+					inside(t, fmt.Sprintf("%d columns of %d", cols, n), func(g *guarded) {
+						f := func(n int) *T { return list(g, n) }
+						results, x := guardedSlice[float64](g, partResults*cols), f(n*cols)
+						of.whole(x, f(cols), x, &results[2*cols], 1, n, cols, cols)
+						of.parts(&results[0], x, x, n, cols, cols, cols)
+					})
+				}
+			}
+		}
+		add(of.whole, inColumns)
+		add(of.parts, inColumns)
+	}
+	for i, f := range []func(dst, src *T, n, apart, cols int){folds.columnsIn, folds.columnsOut} {
+		add(f, func(t *testing.T) {
+			for n := 1; n < 4; n++ {
+				for cols := 1; cols < 4*a.lanes; cols++ {
+					inside(t, fmt.Sprintf("%d rows of %d in turns", n, cols), func(g *guarded) {
+						matrix, lanes := list(g, n*(cols+n)-n), (cols+a.lanes-1)/a.lanes*a.lanes
+						if blocks := list(g, n*lanes); i == 0 {
+							f(blocks, matrix, n, cols+n, cols)
+						} else {
+							f(matrix, blocks, n, cols+n, cols)
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
 // widthTests are the kernelTests of functions that exist for each width, by the name without the width.
 func widthTests(a *assembly) map[string]func(t *testing.T) {
 	all := map[string]func(t *testing.T){}
@@ -346,53 +404,8 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			}
 		}
 	}
-	for _, list := range a.rowFolds {
-		for _, f := range list {
-			all[strings.TrimSuffix(functionName(f), "Z")] = func(t *testing.T) {
-				for rows := 1; rows < 4; rows++ {
-					for n := 1; n < 4*a.lanes; n++ {
-						inside(t, fmt.Sprintf("%d rows of %d", rows, n), func(g *guarded) {
-							of := func(n int) *float32 { return &g.floats(n)[0] }
-							f(of(rows*n), of(rows*n), of(n), of(n), &guardedSlice[float64](g, rows)[0], 1, rows, n)
-						})
-					}
-				}
-			}
-		}
-	}
-	for _, of := range a.columns {
-		inColumns := func(t *testing.T) {
-			for n := 1; n < 4; n++ {
-				for cols := a.lanes; cols < 4*a.lanes; cols += a.lanes {
-					inside(t, fmt.Sprintf("%d columns of %d", cols, n), func(g *guarded) {
-						f := func(n int) *float32 { return &g.floats(n)[0] }
-						results, x := guardedSlice[float64](g, partResults*cols), f(n*cols)
-						of.whole(x, f(cols), x, &results[2*cols], 1, n, cols, cols)
-						of.parts(&results[0], x, x, n, cols, cols, cols)
-					})
-				}
-			}
-		}
-		all[strings.TrimSuffix(functionName(of.whole), "Z")] = inColumns
-		all[strings.TrimSuffix(functionName(of.parts), "Z")] = inColumns
-	}
-	for name, f := range map[string]func(dst, src *float32, n, apart, cols int){"columnsIn": a.columnsIn,
-		"columnsOut": a.columnsOut} {
-		all[name] = func(t *testing.T) {
-			for n := 1; n < 4; n++ {
-				for cols := 1; cols < 4*a.lanes; cols++ {
-					inside(t, fmt.Sprintf("%d rows of %d in turns", n, cols), func(g *guarded) {
-						matrix, lanes := &g.floats(n*(cols+n) - n)[0], (cols+a.lanes-1)/a.lanes*a.lanes
-						if list := &g.floats(n * lanes)[0]; name == "columnsIn" {
-							f(list, matrix, n, cols+n, cols)
-						} else {
-							f(matrix, list, n, cols+n, cols)
-						}
-					})
-				}
-			}
-		}
-	}
+	rowFoldTests(all, a, &a.rowFolds)
+	rowFoldTests(all, a, &a.wideRowFolds)
 	for name, words := range map[string]bool{"equalFloats": false, "equalWords": true} {
 		all[name] = func(t *testing.T) {
 			by := reducers[ir.OpReduceMax]

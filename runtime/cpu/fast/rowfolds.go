@@ -11,15 +11,38 @@ import (
 // op's attribute eps or correction. So the steps find a row in the L1 cache, and the processor reads the next rows
 // while it stores results (M-cpu-memory). A row of a reduction has one result. Other results are multiplied by the
 // list w, which is then followed by adding the list v, if the function has them. checks has a number per row, which is
-// finite in float32 if the row's values are.
-type rowFold = func(out, x, w, v *float32, checks *float64, eps float64, rows, n int)
+// finite in the type of the elements if the row's values are.
+type rowFold[T number] func(out, x, w, v *T, checks *float64, eps float64, rows, n int)
+
+// rowFolds has the assembly of ops that fold rows of T: rows by op, and by the number of lists by which results are
+// multiplied, and that are then added. columnsIn and columnsOut copy n rows of cols elements to blocks, and back; see
+// columnBlock. They are nil if there are no columns.
+type rowFolds[T number] struct {
+	rows                  map[ir.Op][]rowFold[T]
+	columns               map[ir.Op]columnFold[T]
+	columnsIn, columnsOut func(dst, src *T, n, apart, cols int)
+}
+
+// rowFoldsOf returns the functions of an assembly, which may be nil, for elements of T.
+func rowFoldsOf[T number](a *assembly) *rowFolds[T] {
+	list := new(rowFolds[T])
+	if a == nil {
+		return list
+	}
+	switch any(list).(type) {
+	case *rowFolds[float32]:
+		return any(&a.rowFolds).(*rowFolds[T])
+	default:
+		return any(&a.wideRowFolds).(*rowFolds[T])
+	}
+}
 
 // rowFold returns the assembly for the fold, or nil. The functions of an op are listed by the number of its weights.
-func (r *foldRows[T]) rowFold() rowFold {
-	if vector == nil || r.across || r.n == 0 || r.wide() || r.ofWords() {
+func (r *foldRows[T]) rowFold() rowFold[T] {
+	if r.across || r.n == 0 || r.ofWords() {
 		return nil
 	}
-	if list := vector.rowFolds[r.node.Op()]; len(list) > len(r.weights) {
+	if list := rowFoldsOf[T](vector).rows[r.node.Op()]; len(list) > len(r.weights) {
 		return list[len(r.weights)]
 	}
 	return nil
@@ -32,14 +55,14 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 	if f == nil {
 		return false
 	}
-	var lists [2]*float32
+	var lists [2]*T
 	for i, a := range r.weights {
 		list := r.readers[r.argument(a)]
 		elems := list.direct(0, r.n)
 		if !list.isRow(r.n) || elems == nil {
 			return false
 		}
-		lists[i] = narrowed(elems)
+		lists[i] = &elems[0]
 	}
 	eps := r.addend()
 	most, each := rows.count, r.n // each is the number of results of a row
@@ -62,7 +85,7 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 			in = rooms[0][:size]
 			r.elements(in, at)
 		}
-		f(narrowed(out), narrowed(in), lists[0], lists[1], &checks[0], eps, count, r.n)
+		f(&out[0], &in[0], lists[0], lists[1], &checks[0], eps, count, r.n)
 		if r.out.list == nil {
 			r.round(out)
 			r.out.put(row*each, out)
@@ -112,16 +135,20 @@ func (f *fold[T]) addend() float64 {
 
 // round rounds results to the node's dtype.
 func (f *fold[T]) round(list []T) {
-	if name, ok := roundings[f.node.DType()]; ok && f.node.DType() != ir.F32 {
-		list := any(list).([]float32)
-		primitives[name].apply(list, list, list, list)
+	var b *compilerOf[T] // these methods read only its type
+	if name, ok := b.rounding(f.node.DType()); ok {
+		b.primitive(name).apply(list, list, list, list)
 	}
 }
 
-// again computes rows from number `from` on again if the assembly, which computes in float32, overflowed or has NaN.
+// again computes rows from number `from` on again if the assembly overflowed or has NaN.
 func (r *foldRows[T]) again(worker, from int, checks []float64) {
+	most := math.MaxFloat32
+	if r.wide() {
+		most = math.MaxFloat64
+	}
 	for i, y := range checks {
-		if !(y <= math.MaxFloat32) {
+		if !(math.Abs(y) <= most) {
 			r.someRows(worker, group{from + i, 1})
 		}
 	}

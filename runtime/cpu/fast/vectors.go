@@ -37,10 +37,9 @@ type assembly struct {
 
 	rows     *[len(rowPrograms)]rowFunctions // in their order; may be nil
 	moments  momentsFunction                 // may be nil
-	rowFolds map[ir.Op][]rowFold             // by op, and by the number of lists
-	columns  map[ir.Op]columnFold
-	// They copy n rows of cols elements to vectors, and back; see columnBlock. May be nil.
-	columnsIn, columnsOut func(dst, src *float32, n, apart, cols int)
+	rowFolds rowFolds[float32]
+	// The same for 64 bits.
+	wideRowFolds rowFolds[float64]
 	// Applies a number of steps, see fusedStep, to n elements; may be nil.
 	fused func(steps *int, count, n int)
 	// The functions of narrower vectors on the same processor, or nil.

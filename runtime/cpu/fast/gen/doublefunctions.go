@@ -37,7 +37,7 @@ func (w width) long(bits uint64) VecVirtual { return w.double(math.Float64frombi
 func (w width) doublePolynomial(x VecVirtual, coefficients ...float64) VecVirtual {
 	p := w.double(coefficients[0])
 	for _, a := range coefficients[1:] {
-		VFMADD213PD(w.double(a), x, p)
+		VFMADD213PD(w.doubleOperand(a), x, p)
 	}
 	return p
 }
@@ -74,11 +74,33 @@ var expCoefficients = []float64{2.09147553258932e-09, 2.5105312729622103e-08, 2.
 func (w width) remainderOfLn2(x VecVirtual, lo, hi float64) (n VecVirtual) {
 	n = w.vector()
 	w.limitDouble(x, lo, hi)
-	VMULPD(w.double(math.Log2E), x, n)
+	VMULPD(w.doubleOperand(math.Log2E), x, n)
 	w.roundDouble(n)
-	VFNMADD231PD(w.double(ln2High), n, x)
-	VFNMADD231PD(w.double(ln2Low), n, x)
+	VFNMADD231PD(w.doubleOperand(ln2High), n, x)
+	VFNMADD231PD(w.doubleOperand(ln2Low), n, x)
 	return n
+}
+
+// expDoubleConstants has the constants of expDouble.
+var expDoubleConstants = append([]float64{-746, 710, -707, math.Log2E, ln2High, ln2Low, 1}, expCoefficients...)
+
+// expOfSumDouble is expOfSum for float64 numbers: terms below e^-707 become that one.
+func (w width) expOfSumDouble(x VecVirtual) {
+	if w.size == 64 {
+		w.expDouble(x)
+		return
+	}
+	const shift = 0x1.8p52
+	n, low := w.double(shift), w.vector()
+	VMAXPD(x, w.double(-707), x) // NaN stays, as the second source
+	VFMADD231PD(w.doubleOperand(math.Log2E), x, n)
+	VSUBPD(w.doubleOperand(shift), n, low)
+	VFNMADD231PD(w.doubleOperand(ln2High), low, x)
+	VFNMADD231PD(w.doubleOperand(ln2Low), low, x)
+	VPSLLQ(Imm(52), n, n)
+	VPADDQ(w.doubleOperand(1), n, n)
+	p := w.doublePolynomial(x, append(expCoefficients, 1, 1)...)
+	VMULPD(n, p, x)
 }
 
 // expDouble generates code that replaces x by e^x.
@@ -87,8 +109,14 @@ func (w width) expDouble(x VecVirtual) { w.scaledExpDouble(x, w.remainderOfLn2(x
 // limitDouble generates code that limits x to lo and hi. NaN stays, because VMINPD and VMAXPD then return the operand
 // that is first here and second in Intel's order.
 func (w width) limitDouble(x VecVirtual, lo, hi float64) {
-	VMINPD(x, w.double(hi), x)
-	VMAXPD(x, w.double(lo), x)
+	limit := func(to float64) VecVirtual {
+		if y := keptDoubles[math.Float64bits(to)]; y != nil {
+			return y
+		}
+		return w.double(to)
+	}
+	VMINPD(x, limit(hi), x)
+	VMAXPD(x, limit(lo), x)
 }
 
 // exp2Double generates code that replaces x by 2^(x+rest); rest is small or nil. It computes 2^n e^(log(2) (x-n+rest))
@@ -119,7 +147,7 @@ func (w width) scaledExpDouble(x, n VecVirtual) {
 	for _, part := range []VecVirtual{half, n} {
 		VPMOVSXDQ(part.AsX(), part)
 		VPSLLQ(Imm(52), part, part) // to the exponent; added to 1 it gives the power of 2
-		VPADDQ(w.double(1), part, part)
+		VPADDQ(w.doubleOperand(1), part, part)
 		VMULPD(part, p, p)
 	}
 	VMOVAPD(p, x)

@@ -60,6 +60,8 @@ func main() {
 		numbered()
 		avx2.columnSorts()
 		avx512.columnSorts()
+		avx2.rowFolds(wides)
+		avx512.rowFolds(wides)
 		Generate()
 		return
 	}
@@ -86,7 +88,7 @@ func main() {
 		w.folds()
 		w.equals()
 		w.rowPrograms()
-		w.rowFolds()
+		w.rowFolds(singles)
 		w.fusedSteps()
 	}
 	search()
@@ -406,6 +408,43 @@ func (w width) operand(x float32) Op {
 	}
 	return vectors[bits]
 }
+
+// doubleOperand is operand for float64 numbers.
+func (w width) doubleOperand(x float64) Op {
+	bits := math.Float64bits(x)
+	switch {
+	case keptDoubles[bits] != nil:
+		return keptDoubles[bits]
+	case w.size == 64:
+		return w.double(x)
+	}
+	if _, ok := doubleVectors[bits]; !ok {
+		doubleVectors[bits] = GLOBL(fmt.Sprintf("w%016x", bits), RODATA|NOPTR)
+		for i := range w.size / 8 {
+			DATA(8*i, U64(bits))
+		}
+	}
+	return doubleVectors[bits]
+}
+
+// keepDoubles is keepConstants for float64 numbers. Only doubleOperand returns them.
+func (w width) keepDoubles(list ...float64) (end func()) {
+	if w.size == 64 {
+		kept := map[uint64]VecVirtual{}
+		for _, x := range list {
+			if bits := math.Float64bits(x); kept[bits] == nil {
+				kept[bits] = w.double(x)
+			}
+		}
+		keptDoubles = kept
+	}
+	return func() { keptDoubles = nil }
+}
+
+var (
+	doubleVectors = map[uint64]Mem{} // constants in memory: 4 in a vector
+	keptDoubles   map[uint64]VecVirtual
+)
 
 // keepConstants generates code that loads constants into registers before a loop, if there are enough registers. The
 // caller calls end after the loop: later code may use the registers otherwise.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -11,12 +12,110 @@ import (
 
 // rowFold is a function that computes all steps of an op that folds rows, one row after the other. If the rows are
 // columns, it computes as many as a vector has lanes at a time, and each lane has the elements of one row.
+//
+// It computes blocks of as many elements as a vector has float32 lanes: a vector of float32, or two of float64.
 type rowFold struct {
 	*rowLoop
 	*columnRows // nil if the elements of a row are neighbours
-	out         Register
-	eps         Mem
-	lists       []Register
+	floats
+	last  parts // of the last block of a row
+	out   Register
+	eps   Mem
+	lists []Register
+}
+
+// values is a block of values: a vector of float32, or two of float64.
+type values []VecVirtual
+
+// parts has the wanted part of each vector of a block.
+type parts []*partial
+
+// floats is a type of elements, with its instructions.
+type floats struct {
+	suffix                  string // of the names of functions
+	bytes                   int    // of an element
+	add, sub, mul, div, max func(ops ...Op)
+}
+
+var (
+	singles = floats{"", 4, VADDPS, VSUBPS, VMULPS, VDIVPS, VMAXPS}
+	wides   = floats{"Doubles", 8, VADDPD, VSUBPD, VMULPD, VDIVPD, VMAXPD}
+)
+
+// areWide reports whether the elements are float64.
+func (t floats) areWide() bool { return t.bytes == 8 }
+
+// pointer is the type of a list of elements.
+func (t floats) pointer() string { return fmt.Sprintf("*float%d", 8*t.bytes) }
+
+// blockBytes is the size of a block of elements.
+func (f *rowFold) blockBytes() int { return f.lanes() * f.bytes }
+
+// vectors is the number of vectors of a block.
+func (f *rowFold) vectors() int { return f.bytes / 4 }
+
+// parts generates code that returns the parts of a block with its first n elements.
+func (w width) parts(t floats, n Register) parts {
+	if !t.areWide() {
+		return parts{w.partial(n)}
+	}
+	var list parts
+	if w.size == 64 {
+		bits := GP64() // two for each element, because a mask has a bit for 32 bits
+		MOVL(U32(1<<32-1), bits.As32())
+		words := GP64()
+		LEAQ(Mem{Base: n, Index: n, Scale: 1}, words)
+		BZHIQ(words, bits, bits)
+		for range 2 {
+			mask := K()
+			KMOVW(bits.As32(), mask)
+			SHRQ(Imm(16), bits)
+			list = append(list, &partial{width: w, mask: mask})
+		}
+		return list
+	}
+	for _, half := range w.halves(w.maskOf(n)) {
+		mask := w.vector()
+		VPMOVSXDQ(half, mask)
+		list = append(list, &partial{width: w, mask: mask})
+	}
+	return list
+}
+
+// all returns the parts of a whole block.
+func (f *rowFold) all() parts {
+	list := make(parts, f.vectors())
+	for i := range list {
+		list[i] = &partial{width: f.width}
+	}
+	return list
+}
+
+// areWhole reports whether the parts are whole vectors.
+func (p parts) areWhole() bool { return p[0].mask == nil }
+
+// load generates code that loads the parts of a block.
+func (p parts) load(from Mem) values {
+	list := make(values, len(p))
+	for i, part := range p {
+		list[i] = part.vector()
+		part.load(from.Offset(i*part.size), list[i])
+	}
+	return list
+}
+
+// store generates code that stores the parts of a block.
+func (p parts) store(y values, to Mem) {
+	for i, part := range p {
+		part.store(y[i], to.Offset(i*part.size))
+	}
+}
+
+// operate generates code that replaces y by the results of an instruction: with x as its first operand.
+func operate(of func(ops ...Op), x, y values) {
+	for i := range y {
+		of(x[i], y[i], y[i])
+	}
 }
 
 // columnRows are rows whose elements take turns in memory: a vector has an element of each of some rows, and the vectors
@@ -33,71 +132,72 @@ type columnRows struct {
 // number is a float64 number of a row: a scalar, or of columns a vector for each half of the rows.
 type number []VecVirtual
 
-// rowFolds generates the assembly functions of ops such as softmax, which compute rows of float32 from folds of the
+// rowFolds generates the assembly functions of ops such as softmax, which compute rows of a type from folds of the
 // row; see rowFolds in package fast. A function exists for each number of lists by which results are multiplied, and
 // that are then added.
-func (w width) rowFolds() {
+func (w width) rowFolds(t floats) {
 	for _, f := range []rowFoldOf{
-		{"softmax", "e^(x-max)/sum(e^(x-max))", 0, expConstants, false, (*rowFold).softmax, nil},
-		{"logSoftmax", "x-max-log(sum(e^(x-max)))", 0, expConstants, false, nil, (*rowFold).logSoftmax},
-		{"logSumExp", "max+log(sum(e^(x-max)))", 0, expConstants, true, nil, (*rowFold).logSumExp},
-		{"variance", "sum((x-mean)^2)/max(n-eps, 0)", 0, nil, true, (*rowFold).variance, nil},
-		{"l2Normalize", "x/max(sqrt(sum(x^2)), eps)", 0, nil, false,
+		{"softmax", "e^(x-max)/sum(e^(x-max))", 0, true, false, (*rowFold).softmax, nil},
+		{"logSoftmax", "x-max-log(sum(e^(x-max)))", 0, true, false, nil, (*rowFold).logSoftmax},
+		{"logSumExp", "max+log(sum(e^(x-max)))", 0, true, true, nil, (*rowFold).logSumExp},
+		{"variance", "sum((x-mean)^2)/max(n-eps, 0)", 0, false, true, (*rowFold).variance, nil},
+		{"l2Normalize", "x/max(sqrt(sum(x^2)), eps)", 0, false, false,
 			func(f *rowFold) number { return f.rootMeanSquare(true) }, nil},
-		{"rmsNorm", "x/sqrt(mean(x^2)+eps)", 1, nil, false,
+		{"rmsNorm", "x/sqrt(mean(x^2)+eps)", 1, false, false,
 			func(f *rowFold) number { return f.rootMeanSquare(false) }, nil},
-		{"layerNorm", "(x-mean)/sqrt(variance+eps)", 2, nil, false, (*rowFold).layerNorm, nil},
+		{"layerNorm", "(x-mean)/sqrt(variance+eps)", 2, false, false, (*rowFold).layerNorm, nil},
 	} {
 		for lists := range f.lists + 1 {
-			w.rowFold(f, lists)
+			w.rowFold(t, f, lists)
 		}
 		if f.lists == 0 {
-			w.columnFold(f)
+			w.columnFold(t, f)
 		}
 	}
-	w.columnsMoved()
-	w.columnParts("exponentials", "the greatest element and the sum of e^(x-greatest)", expConstants,
+	w.columnsMoved(t)
+	w.columnParts(t, "exponentials", "the greatest element and the sum of e^(x-greatest)", true,
 		func(f *rowFold) []number {
 			greatest, sum := f.exponentials(false)
 			return []number{f.wide(greatest), sum}
 		})
-	w.columnParts("squares", "the sum of the squares", nil,
+	w.columnParts(t, "squares", "the sum of the squares", false,
 		func(f *rowFold) []number { return []number{f.sumOfSquares()} })
-	w.columnParts("moments", "the first element, and the sums of the differences from it and of their squares", nil,
+	w.columnParts(t, "moments", "a number near the mean, and the sums of the differences from it and of their squares", false,
 		func(f *rowFold) []number {
 			first, sum, square := f.rowMoments()
 			return []number{first, sum, square}
 		})
 }
 
-// rowFoldOf describes a function: how many lists it can have, which constants it uses, whether a row has one result,
-// and the code for a row, which returns the row's check. Or late is the code for the results from the row's greatest
+// rowFoldOf describes a function: how many lists it can have, whether it computes exponentials, whether a row has one
+// result, and the code for a row, which returns the row's check. Or late is the code for the results from the row's greatest
 // element, in all lanes, and the logarithm of the sum of the row's exponentials.
 type rowFoldOf struct {
 	name, what string
 	lists      int
-	constants  []float32
+	exps       bool
 	reduces    bool
 	row        func(f *rowFold) (check number)
-	late       func(f *rowFold, greatest VecVirtual, log number)
+	late       func(f *rowFold, greatest values, log number)
 }
 
 // rowFold generates one of these functions, with the given number of lists.
-func (w width) rowFold(of rowFoldOf, lists int) {
-	name := of.name + []string{"Rows", "ListRows", "ListsRows"}[lists] + w.suffix
-	TEXT(name, NOSPLIT, "func(out, x, w, v *float32, checks *float64, eps float64, rows, n int)")
+func (w width) rowFold(t floats, of rowFoldOf, lists int) {
+	name := of.name + []string{"Rows", "ListRows", "ListsRows"}[lists] + t.suffix + w.suffix
+	TEXT(name, NOSPLIT, "func(out, x, w, v "+t.pointer()+", checks *float64, eps float64, rows, n int)")
 	Doc(fmt.Sprintf("%s sets out to %s of the elements x of rows, which have n elements,", name, of.what),
 		[]string{"", "multiplied by the list w, ", "multiplied by the list w and added to v, "}[lists]+
-			"and each of checks to a number that is finite in float32 if the row's values are.")
-	f := &rowFold{rowLoop: w.rowLoop(), out: Load(Param("out"), GP64())}
+			"and each of checks to a number that is finite in the elements' type if the row's values are.")
+	f := &rowFold{rowLoop: w.rowLoop(), floats: t, out: Load(Param("out"), GP64())}
 	for _, list := range []string{"w", "v"}[:lists] {
 		f.lists = append(f.lists, Load(Param(list), GP64()))
 	}
 	checks := Load(Param("checks"), GP64())
 	eps, _ := Param("eps").Resolve()
 	f.eps = eps.Addr
-	f.some = w.partial(f.rest)
-	defer w.keepConstants(of.constants...)()
+	f.last = w.parts(t, f.rest)
+	f.some = f.last[0]
+	defer f.keepConstants(of.exps)()
 	if of.late != nil {
 		f.batches(of, checks)
 	} else {
@@ -123,20 +223,32 @@ func (f *rowFold) eachRow(of rowFoldOf, checks Register) {
 
 // nextRow generates code that goes to the next row of the elements and, if results is true, of the results.
 func (f *rowFold) nextRow(of rowFoldOf, results bool) {
-	LEAQ(Mem{Base: f.x, Index: f.n, Scale: 4}, f.x)
+	LEAQ(Mem{Base: f.x, Index: f.n, Scale: uint8(f.bytes)}, f.x)
 	switch {
 	case results && of.reduces:
-		ADDQ(Imm(4), f.out)
+		ADDQ(Imm(uint64(f.bytes)), f.out)
 	case results:
-		LEAQ(Mem{Base: f.out, Index: f.n, Scale: 4}, f.out)
+		LEAQ(Mem{Base: f.out, Index: f.n, Scale: uint8(f.bytes)}, f.out)
 	}
+}
+
+// keepConstants generates code that loads the constants of exponentials, if the function has any, see
+// width.keepConstants.
+func (f *rowFold) keepConstants(exps bool) (end func()) {
+	switch {
+	case !exps:
+		return func() {}
+	case f.areWide():
+		return f.keepDoubles(expDoubleConstants...)
+	}
+	return f.width.keepConstants(expConstants...)
 }
 
 // batches generates the loop over rows in batches, each of as many rows as there are logarithms in a vector. The
 // logarithm of a row alone takes as long as the exponentials of four vectors.
 func (f *rowFold) batches(of rowFoldOf, checks Register) {
 	const batch = 8
-	greatest, sums := AllocLocal(4*batch), AllocLocal(8*batch)
+	greatest, sums := AllocLocal(f.bytes*batch), AllocLocal(8*batch)
 	count, k, back := GP64(), GP64(), GP64()
 	each := func(name string, body func()) {
 		XORQ(k, k)
@@ -155,7 +267,11 @@ func (f *rowFold) batches(of rowFoldOf, checks Register) {
 	SUBQ(count, f.rows)
 	each("fold", func() {
 		top, sum := f.exponentials(false)
-		VMOVSS(top.AsX(), greatest.Idx(k, 4))
+		if f.areWide() {
+			VMOVSD(top[0].AsX(), greatest.Idx(k, 8))
+		} else {
+			VMOVSS(top[0].AsX(), greatest.Idx(k, 4))
+		}
 		VMOVSD(sum[0].AsX(), sums.Idx(k, 8))
 		VMOVSD(sum[0].AsX(), Mem{Base: checks})
 		ADDQ(Imm(8), checks)
@@ -169,11 +285,10 @@ func (f *rowFold) batches(of rowFoldOf, checks Register) {
 	}
 	MOVQ(count, back)
 	IMULQ(f.n, back)
-	SHLQ(Imm(2), back)
+	SHLQ(Imm(uint64(bits.Len(uint(f.bytes))-1)), back)
 	SUBQ(back, f.x)
 	each("late", func() {
-		top, log := f.vector(), XMM()
-		VBROADCASTSS(greatest.Idx(k, 4), top)
+		top, log := f.repeated(greatest.Idx(k, uint8(f.bytes))), XMM()
 		VMOVSD(sums.Idx(k, 8), log)
 		of.late(f, top, number{log})
 		f.nextRow(of, true)
@@ -181,25 +296,36 @@ func (f *rowFold) batches(of rowFoldOf, checks Register) {
 	JMP(LabelRef("batch"))
 }
 
+// repeated generates code that loads one element into all lanes of a block.
+func (f *rowFold) repeated(from Mem) values {
+	y := f.vector()
+	if f.areWide() {
+		VBROADCASTSD(from, y)
+		return values{y, y}
+	}
+	VBROADCASTSS(from, y)
+	return values{y}
+}
+
 // columnFold generates a function of columns.
-func (w width) columnFold(of rowFoldOf) {
-	name := of.name + "Columns" + w.suffix
-	TEXT(name, NOSPLIT, "func(x, out, ahead *float32, checks *float64, eps float64, n, far, cols int)")
+func (w width) columnFold(t floats, of rowFoldOf) {
+	name := of.name + "Columns" + t.suffix + w.suffix
+	TEXT(name, NOSPLIT, "func(x, out, ahead "+t.pointer()+", checks *float64, eps float64, n, far, cols int)")
 	what := []string{fmt.Sprintf("%s replaces the n elements x of cols rows, which are a multiple of the lanes, by", name),
 		of.what + "."}
 	if of.reduces {
 		what = []string{fmt.Sprintf("%s sets out to %s of the n elements x", name, of.what),
 			"of cols rows, which are a multiple of the lanes."}
 	}
-	Doc(append(what, "The rows of a vector take turns in x, see columnsIn. The function may change x. Each of checks is finite in",
-		"float32 if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and out if x",
-		"has the results.")...)
-	f := w.newColumns()
+	Doc(append(what, "The rows of a block take turns in x, see columnsIn. The function may change x. Each of checks is finite in",
+		"the elements' type if the row's values are. It prefetches matrices whose rows are far elements apart: ahead, and",
+		"out if x has the results.")...)
+	f := w.newColumns(t)
 	f.out, f.reduces = Load(Param("out"), GP64()), of.reduces
 	checks := Load(Param("checks"), GP64())
 	eps, _ := Param("eps").Resolve()
 	f.eps = eps.Addr
-	defer w.keepConstants(of.constants...)()
+	defer f.keepConstants(of.exps)()
 	row := of.row
 	if of.late != nil {
 		row = func(f *rowFold) number {
@@ -210,24 +336,24 @@ func (w width) columnFold(of rowFoldOf) {
 	}
 	f.eachVector(func() {
 		f.storeNumber(row(f), checks)
-		ADDQ(Imm(uint64(w.size)), f.out)
+		ADDQ(U32(f.blockBytes()), f.out)
 		ADDQ(U32(2*w.size), checks)
 	})
 }
 
 // columnParts generates a function of the results of parts of columns.
-func (w width) columnParts(name, what string, constants []float32, row func(f *rowFold) []number) {
-	name += "OfColumns" + w.suffix
-	TEXT(name, NOSPLIT, "func(results *float64, x, ahead *float32, n, far, stride, cols int)")
+func (w width) columnParts(t floats, name, what string, exps bool, row func(f *rowFold) []number) {
+	name += "OfColumns" + t.suffix + w.suffix
+	TEXT(name, NOSPLIT, "func(results *float64, x, ahead "+t.pointer()+", n, far, stride, cols int)")
 	Doc(fmt.Sprintf("%s finds %s of cols", name, what),
-		"rows, which are a multiple of the lanes, of n elements x. The rows of a vector take turns, see columnsIn. Each row",
+		"rows, which are a multiple of the lanes, of n elements x. The rows of a block take turns, see columnsIn. Each row",
 		"has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows",
 		"are far elements apart.")
-	f := w.newColumns()
+	f := w.newColumns(t)
 	f.reduces = true
 	results, stride := Load(Param("results"), GP64()), Load(Param("stride"), GP64())
 	SHLQ(Imm(3), stride)
-	defer w.keepConstants(constants...)()
+	defer f.keepConstants(exps)()
 	f.eachVector(func() {
 		to := GP64()
 		MOVQ(results, to)
@@ -241,48 +367,47 @@ func (w width) columnParts(name, what string, constants []float32, row func(f *r
 	})
 }
 
-// columnsMoved generates the functions that copy columns of a matrix to vectors of their own, and back.
-func (w width) columnsMoved() {
+// columnsMoved generates the functions that copy columns of a matrix to blocks of their own, and back.
+func (w width) columnsMoved(t floats) {
 	for _, name := range []string{"columnsIn", "columnsOut"} {
-		TEXT(name+w.suffix, NOSPLIT, "func(dst, src *float32, n, apart, cols int)")
-		if name == "columnsIn" {
-			Doc(fmt.Sprintf("%s%s copies n rows of cols elements, which are apart elements from each other, to dst: first", name,
-				w.suffix), "a vector of each row, then the next vector of each row, and so on.")
+		TEXT(name+t.suffix+w.suffix, NOSPLIT, "func(dst, src "+t.pointer()+", n, apart, cols int)")
+		if full := name + t.suffix + w.suffix; name == "columnsIn" {
+			Doc(fmt.Sprintf("%s copies n rows of cols elements, which are apart elements from each other, to dst: first", full),
+				"a block of each row, then the next block of each row, and so on.")
 		} else {
-			Doc(fmt.Sprintf("%s%s copies src to n rows of cols elements, which are apart elements from each other: src has", name,
-				w.suffix), "first a vector of each row, then the next vector of each row, and so on.")
+			Doc(fmt.Sprintf("%s copies src to n rows of cols elements, which are apart elements from each other: src has", full),
+				"first a block of each row, then the next block of each row, and so on.")
 		}
 		load := func(name string) Register { return Load(Param(name), GP64()) }
-		matrix, vectors := load("src"), load("dst")
+		matrix, blocks := load("src"), load("dst")
 		if name == "columnsOut" {
-			matrix, vectors = vectors, matrix
+			matrix, blocks = blocks, matrix
 		}
+		f := &rowFold{rowLoop: &rowLoop{width: w}, floats: t}
 		n, apart, whole, rest, step := load("n"), load("apart"), load("cols"), GP64(), GP64()
-		SHLQ(Imm(2), apart)
+		shift := Imm(uint64(bits.Len(uint(t.bytes)) - 1))
+		SHLQ(shift, apart)
 		MOVQ(whole, rest)
 		ANDQ(Imm(uint64(w.lanes()-1)), rest)
 		SUBQ(rest, whole)
-		SHLQ(Imm(2), whole)
-		IMUL3Q(U32(w.size), n, step)
-		move := func(p *partial, row, column Mem) {
-			y := w.vector()
+		SHLQ(shift, whole)
+		IMUL3Q(U32(f.blockBytes()), n, step)
+		move := func(p parts, row, column Mem) {
 			if name == "columnsIn" {
-				p.load(row, y)
-				VMOVUPS(y, column)
+				f.all().store(p.load(row), column)
 			} else {
-				VMOVUPS(column, y)
-				p.store(y, row)
+				p.store(f.all().load(column), row)
 			}
 		}
-		some, at, to := w.partial(rest), GP64(), GP64()
+		some, at, to := w.parts(t, rest), GP64(), GP64()
 		Label("row")
 		XORQ(at, at)
-		MOVQ(vectors, to)
+		MOVQ(blocks, to)
 		Label("vector")
 		CMPQ(at, whole)
 		JGE(LabelRef("rest"))
-		move(&partial{width: w}, Mem{Base: matrix, Index: at, Scale: 1}, Mem{Base: to})
-		ADDQ(Imm(uint64(w.size)), at)
+		move(f.all(), Mem{Base: matrix, Index: at, Scale: 1}, Mem{Base: to})
+		ADDQ(U32(f.blockBytes()), at)
 		ADDQ(step, to)
 		JMP(LabelRef("vector"))
 		Label("rest")
@@ -291,7 +416,7 @@ func (w width) columnsMoved() {
 		move(some, Mem{Base: matrix, Index: at, Scale: 1}, Mem{Base: to})
 		Label("done")
 		ADDQ(apart, matrix)
-		ADDQ(Imm(uint64(w.size)), vectors)
+		ADDQ(U32(f.blockBytes()), blocks)
 		DECQ(n)
 		JNZ(LabelRef("row"))
 		VZEROUPPER()
@@ -300,12 +425,12 @@ func (w width) columnsMoved() {
 }
 
 // newColumns generates the beginning of a function of columns.
-func (w width) newColumns() *rowFold {
+func (w width) newColumns(t floats) *rowFold {
 	load := func(name string) Register { return Load(Param(name), GP64()) }
-	f := &rowFold{rowLoop: &rowLoop{width: w, x: load("x"), n: load("n"), at: GP64()}, columnRows: &columnRows{
-		end: GP64(), ahead: load("ahead"), far: load("far"), from: GP64()}}
-	SHLQ(Imm(2), f.far)
-	IMUL3Q(U32(w.size), f.n, f.end)
+	f := &rowFold{rowLoop: &rowLoop{width: w, x: load("x"), n: load("n"), at: GP64()}, floats: t,
+		columnRows: &columnRows{end: GP64(), ahead: load("ahead"), far: load("far"), from: GP64()}}
+	SHLQ(Imm(uint64(bits.Len(uint(t.bytes))-1)), f.far)
+	IMUL3Q(U32(f.blockBytes()), f.n, f.end)
 	return f
 }
 
@@ -315,7 +440,7 @@ func (f *rowFold) eachVector(vector func()) {
 	Label("vector")
 	vector()
 	ADDQ(f.end, f.x)
-	ADDQ(Imm(uint64(f.size)), f.ahead)
+	ADDQ(U32(f.blockBytes()), f.ahead)
 	SUBQ(Imm(uint64(f.lanes())), cols)
 	JNZ(LabelRef("vector"))
 	VZEROUPPER()
@@ -327,9 +452,11 @@ func (f *rowFold) prefetch() {
 	if f.columnRows == nil {
 		return
 	}
-	PREFETCHT1(Mem{Base: f.ahead, Index: f.from, Scale: 1})
-	if !f.reduces {
-		PREFETCHT1(Mem{Base: f.out, Index: f.from, Scale: 1})
+	for line := 0; line < f.blockBytes(); line += 64 {
+		PREFETCHT1(Mem{Base: f.ahead, Index: f.from, Scale: 1, Disp: line})
+		if !f.reduces {
+			PREFETCHT1(Mem{Base: f.out, Index: f.from, Scale: 1, Disp: line})
+		}
 	}
 	ADDQ(f.far, f.from)
 }
@@ -341,83 +468,98 @@ func (f *rowFold) storeNumber(y number, to Register) {
 	}
 }
 
-// pass generates a loop over the vectors of a row, or over the elements of columns.
-func (f *rowFold) pass(name string, vector func(p *partial)) {
+// pass generates a loop over the blocks of a row, or over the elements of columns.
+func (f *rowFold) pass(name string, block func(p parts)) {
 	if f.columnRows == nil {
-		f.rowLoop.pass(name, vector)
+		f.rowLoop.pass(name, func(p *partial) {
+			if p.mask == nil {
+				block(f.all())
+			} else {
+				block(f.last)
+			}
+		})
 		return
 	}
 	XORQ(f.at, f.at)
 	XORQ(f.from, f.from)
 	Label(name)
-	vector(&partial{width: f.width})
-	ADDQ(Imm(uint64(f.size)), f.at)
+	block(f.all())
+	ADDQ(U32(f.blockBytes()), f.at)
 	CMPQ(f.at, f.end)
 	JLT(LabelRef(name))
 }
 
+// block returns the place of a block of a row's list.
+func (f *rowFold) block(list Register) Mem {
+	return Mem{Base: list, Index: f.at, Scale: uint8(f.bytes)}
+}
+
 // load generates code that loads elements of the row.
-func (f *rowFold) load(p *partial) VecVirtual {
-	y, from := f.vector(), Mem{Base: f.x, Index: f.at, Scale: 4}
+func (f *rowFold) load(p parts) values {
 	if f.columnRows != nil {
-		from = f.place()
+		return p.load(f.place())
 	}
-	p.load(from, y)
-	return y
+	return p.load(f.block(f.x))
 }
 
 // keep generates code that stores y for a later pass, which calls kept.
-func (f *rowFold) keep(p *partial, y VecVirtual) { p.store(y, f.place()) }
+func (f *rowFold) keep(p parts, y values) { p.store(y, f.place()) }
 
 // kept generates code that loads what keep stored.
-func (f *rowFold) kept(p *partial) VecVirtual {
-	y := f.vector()
-	p.load(f.place(), y)
-	return y
-}
+func (f *rowFold) kept(p parts) values { return p.load(f.place()) }
 
-// place returns the place of a vector of results. Columns have it where the elements are.
+// place returns the place of a block of results. Columns have it where the elements are.
 func (f *rowFold) place() Mem {
 	if f.columnRows != nil {
 		return Mem{Base: f.x, Index: f.at, Scale: 1}
 	}
-	return Mem{Base: f.out, Index: f.at, Scale: 4}
+	return f.block(f.out)
 }
 
 // store generates code that stores results y, multiplied by the first list and added to the second.
-func (f *rowFold) store(p *partial, y VecVirtual) {
+func (f *rowFold) store(p parts, y values) {
 	for i, list := range f.lists {
-		z := f.vector()
-		p.load(Mem{Base: list, Index: f.at, Scale: 4}, z)
-		if i == 0 {
-			VMULPS(z, y, y)
-		} else {
-			VADDPS(z, y, y)
-		}
+		operate([]func(ops ...Op){f.mul, f.add}[i], p.load(f.block(list)), y)
 	}
 	p.store(y, f.place())
 }
 
-// broadcast generates code that returns a number, rounded to float32, in all elements of a vector, or in the column's.
-func (f *rowFold) broadcast(x number) VecVirtual {
-	if f.columnRows != nil {
-		return f.join([2]VecVirtual{f.narrow(x[0]), f.narrow(x[1])})
+// broadcast generates code that returns a number, rounded to the elements' type, in all elements of a block, or in the
+// column's.
+func (f *rowFold) broadcast(x number) values {
+	switch {
+	case f.columnRows != nil && f.areWide():
+		return values(x)
+	case f.columnRows != nil:
+		return values{f.join([2]VecVirtual{f.narrow(x[0]), f.narrow(x[1])})}
 	}
-	narrow, to := XMM(), f.vector()
+	to := f.vector()
+	if f.areWide() {
+		VBROADCASTSD(x[0].AsX(), to)
+		return values{to, to}
+	}
+	narrow := XMM()
 	VCVTSD2SS(x[0].AsX(), x[0].AsX(), narrow)
 	VBROADCASTSS(narrow, to)
-	return to
+	return values{to}
 }
 
-// wide generates code that returns the float32 number that all elements of a vector have, or those of the columns.
-func (f *rowFold) wide(x VecVirtual) number {
-	if f.columnRows == nil {
+// wide generates code that returns as float64 the number that all elements of a block have, or those of the columns.
+func (f *rowFold) wide(x values) number {
+	switch {
+	case f.columnRows != nil && f.areWide():
+		return number(x)
+	case f.columnRows == nil:
 		to := XMM()
-		VCVTSS2SD(x.AsX(), x.AsX(), to)
+		if f.areWide() {
+			VMOVAPD(x[0].AsX(), to)
+		} else {
+			VCVTSS2SD(x[0].AsX(), x[0].AsX(), to)
+		}
 		return number{to}
 	}
 	var to number
-	for _, half := range f.halves(x) {
+	for _, half := range f.halves(x[0]) {
 		to = append(to, f.vector())
 		VCVTPS2PD(half, to[len(to)-1])
 	}
@@ -504,47 +646,98 @@ func (f *rowFold) inverse(x number) number {
 
 // exponentials generates code that returns the greatest element of the row, in all lanes, and the sum of
 // e^(x-greatest). If keeps is true, it keeps these exponentials.
-func (f *rowFold) exponentials(keeps bool) (greatest VecVirtual, sum number) {
-	lowest := f.bits(math.Float32bits(float32(math.Inf(-1))))
-	if f.columnRows != nil { // if all elements are -inf, the sum is 0
-		lowest = f.constant(-math.MaxFloat32)
+func (f *rowFold) exponentials(keeps bool) (greatest values, sum number) {
+	lowest := f.lowest()
+	for range f.vectors() {
+		y := f.vector()
+		VMOVAPS(lowest, y)
+		greatest = append(greatest, y)
 	}
-	greatest = f.vector()
-	VMOVAPS(lowest, greatest)
-	f.pass("greatest", func(p *partial) {
-		y := f.load(p)
-		if p.mask != nil && f.columnRows == nil {
-			f.blend(p.mask, y, lowest, y) // elements after the row
+	f.pass("greatest", func(p parts) {
+		for i, y := range f.load(p) {
+			if !p.areWhole() {
+				f.blend(p[i].mask, y, lowest, y) // elements after the row
+			}
+			f.max(greatest[i], y, greatest[i])
 		}
-		VMAXPS(greatest, y, greatest)
 	})
 	if f.columnRows == nil {
 		f.greatestLane(greatest)
+	}
+	add, sums := f.newSums()
+	f.pass("exp", func(p parts) {
+		y := f.load(p)
+		f.prefetch()
+		operate(f.sub, greatest, y)
+		for _, y := range y {
+			f.expOf(y, keeps)
+		}
+		if keeps {
+			f.keep(p, y)
+		}
+		add(p, y)
+	})
+	return greatest, f.total(sums())
+}
+
+// lowest generates code that returns what all elements exceed. A column of only -inf has the sum 0.
+func (f *rowFold) lowest() VecVirtual {
+	switch {
+	case f.areWide() && f.columnRows != nil:
+		return f.double(-math.MaxFloat64)
+	case f.areWide():
+		return f.double(math.Inf(-1))
+	case f.columnRows != nil:
+		return f.constant(-math.MaxFloat32)
+	}
+	return f.bits(math.Float32bits(float32(math.Inf(-1))))
+}
+
+// expOf generates code that replaces y, a vector of elements less the greatest, by exponentials. They are terms of a sum
+// with a term of 1, unless they are results or the sum may be 0.
+func (f *rowFold) expOf(y VecVirtual, results bool) {
+	exact := results || f.columnRows != nil
+	switch {
+	case f.areWide() && exact:
+		f.expDouble(y)
+	case f.areWide():
+		f.expOfSumDouble(y)
+	case exact:
+		f.expBelow(y)
+	default:
+		f.expOfSum(y)
+	}
+}
+
+// newSums generates code that sets sums in float64 to 0. It returns functions that generate code: add adds a block, which
+// it changes outside of the parts, and finish returns the sums.
+func (f *rowFold) newSums() (add func(p parts, y values), finish func() [2]VecVirtual) {
+	if f.areWide() {
+		acc := [2]VecVirtual{f.zero(), f.zero()}
+		return func(p parts, y values) {
+			for i, y := range y {
+				p[i].clear(y)
+				VADDPD(y, acc[i], acc[i])
+			}
+		}, func() [2]VecVirtual { return acc }
 	}
 	sums := f.newNarrowSums()
 	if f.columnRows != nil {
 		sums.step = f.size
 	}
-	f.pass("exp", func(p *partial) {
-		y := f.load(p)
-		f.prefetch()
-		VSUBPS(greatest, y, y)
-		switch {
-		case keeps:
-			f.expBelow(y)
-			f.keep(p, y)
-		case f.columnRows != nil: // without a term of 1 the sum is 0
-			f.expBelow(y)
-		default:
-			f.expOfSum(y)
-		}
-		sums.add(p, f.at, y)
-	})
-	return greatest, f.total(sums.finish())
+	return func(p parts, y values) { sums.add(p[0], f.at, y[0]) }, sums.finish
 }
 
-// greatestLane generates code that sets all lanes of x to the greatest one.
-func (f *rowFold) greatestLane(x VecVirtual) {
+// greatestLane generates code that sets all lanes of a block to the greatest one.
+func (f *rowFold) greatestLane(block values) {
+	x := block[0]
+	if f.areWide() {
+		other := block[1]
+		VMAXPD(other, x, x)
+		f.foldLanes(x, other, func(y, x VecVirtual) { VMAXPD(y, x, x) })
+		block[1] = x
+		return
+	}
 	if f.size == 64 {
 		high := YMM()
 		VEXTRACTF64X4(Imm(1), x, high)
@@ -564,9 +757,9 @@ func (f *rowFold) greatestLane(x VecVirtual) {
 func (f *rowFold) softmax() number {
 	_, sum := f.exponentials(true)
 	by := f.broadcast(f.inverse(sum))
-	f.pass("finish", func(p *partial) {
+	f.pass("finish", func(p parts) {
 		y := f.kept(p)
-		VMULPS(by, y, y)
+		operate(f.mul, by, y)
 		f.store(p, y)
 	})
 	return sum
@@ -583,25 +776,29 @@ func (f *rowFold) logarithm(x number) number {
 }
 
 // logSoftmax generates the code for the results of a row of log_softmax, see rowFoldOf.late.
-func (f *rowFold) logSoftmax(greatest VecVirtual, log number) {
+func (f *rowFold) logSoftmax(greatest values, log number) {
 	by := f.broadcast(log)
-	f.pass("finish", func(p *partial) {
+	f.pass("finish", func(p parts) {
 		y := f.load(p)
-		VSUBPS(greatest, y, y)
-		VSUBPS(by, y, y)
+		operate(f.sub, greatest, y)
+		operate(f.sub, by, y)
 		f.store(p, y)
 	})
 }
 
 // logSumExp generates the code for the result of a row of logsumexp, see rowFoldOf.late.
-func (f *rowFold) logSumExp(greatest VecVirtual, log number) {
+func (f *rowFold) logSumExp(greatest values, log number) {
 	f.put(f.apply(addOf, log, f.wide(greatest)))
 }
 
 // put generates code that stores the result of a row that has only one.
 func (f *rowFold) put(x number) {
-	if f.columnRows != nil {
-		VMOVUPS(f.broadcast(x), Mem{Base: f.out})
+	switch {
+	case f.columnRows != nil:
+		f.all().store(f.broadcast(x), Mem{Base: f.out})
+		return
+	case f.areWide():
+		VMOVSD(x[0].AsX(), Mem{Base: f.out})
 		return
 	}
 	narrow := XMM()
@@ -612,7 +809,7 @@ func (f *rowFold) put(x number) {
 // sumOfSquares generates code that returns the sum of the squares.
 func (f *rowFold) sumOfSquares() number {
 	acc := [2]VecVirtual{f.zero(), f.zero()}
-	f.pass("squares", func(p *partial) {
+	f.pass("squares", func(p parts) {
 		f.prefetch()
 		for i, half := range f.doubles(p) {
 			VFMADD231PD(half, half, acc[i])
@@ -632,23 +829,27 @@ func (f *rowFold) rootMeanSquare(l2 bool) number {
 		root = f.inverse(f.sqrt(f.apply(addOf, f.same(f.eps), f.apply(divOf, f.count(), sum))))
 	}
 	by := f.broadcast(root)
-	f.pass("finish", func(p *partial) {
+	scale := f.mul
+	if l2 {
+		scale = f.div
+	}
+	f.pass("finish", func(p parts) {
 		y := f.load(p)
-		if l2 {
-			VDIVPS(by, y, y)
-		} else {
-			VMULPS(by, y, y)
-		}
+		operate(scale, by, y)
 		f.store(p, y)
 	})
 	return f.apply(addOf, sum, root)
 }
 
-// doubles generates code that returns a vector's elements of the row as two vectors of float64 numbers.
-func (f *rowFold) doubles(p *partial) (to [2]VecVirtual) {
-	halves := [2]Op{Mem{Base: f.x, Index: f.at, Scale: 4}, Mem{Base: f.x, Index: f.at, Scale: 4, Disp: f.size / 2}}
-	if p.mask != nil || f.columnRows != nil {
-		parts := f.halves(f.load(p))
+// doubles generates code that returns a block's elements of the row as two vectors of float64 numbers.
+func (f *rowFold) doubles(p parts) (to [2]VecVirtual) {
+	if f.areWide() {
+		return [2]VecVirtual(f.load(p))
+	}
+	from := f.block(f.x)
+	halves := [2]Op{from, from.Offset(f.size / 2)}
+	if !p.areWhole() || f.columnRows != nil {
+		parts := f.halves(f.load(p)[0])
 		halves = [2]Op{parts[0], parts[1]}
 	}
 	for i, half := range halves {
@@ -658,29 +859,63 @@ func (f *rowFold) doubles(p *partial) (to [2]VecVirtual) {
 	return to
 }
 
-// rowMoments generates code that returns the row's first element, and the sums of the differences from it and of their
-// squares.
-func (f *rowFold) rowMoments() (first, sum, square number) {
+// rowMoments generates code that returns a number near the row's mean, and the sums of the differences from it and of
+// their squares. The number is the first element: float64 has enough digits for the differences of float32. Elements of
+// float64 are first compared with their first one, and then with the mean that this gives.
+func (f *rowFold) rowMoments() (near, sum, square number) {
 	m := f.newMoments()
+	var first values
 	if f.columnRows != nil {
-		VMOVUPS(Mem{Base: f.x}, m.narrow)
-		first = f.wide(m.narrow)
-		copy(m.first[:], first)
+		first = f.all().load(Mem{Base: f.x})
 	} else {
-		VBROADCASTSS(Mem{Base: f.x}, m.narrow)
-		first = f.wide(m.narrow)
-		VBROADCASTSD(first[0], m.first[0])
+		first = f.repeated(Mem{Base: f.x})
 	}
-	f.pass("moments", func(p *partial) {
+	near = f.wide(first)
+	if f.areWide() {
+		m.first = [2]VecVirtual(first)
+		total := [2]VecVirtual{f.zero(), f.zero()}
+		f.pass("mean", func(p parts) {
+			for i, y := range f.differing(m, p) {
+				VSUBPD(m.first[i], y, y)
+				VADDPD(y, total[i], total[i])
+			}
+		})
+		near = f.apply(addOf, near, f.apply(divOf, f.count(), f.total(total)))
+		m.first = [2]VecVirtual(f.broadcast(near))
+	} else if f.columnRows != nil {
+		m.narrow = first[0]
+		copy(m.first[:], near)
+	} else {
+		m.narrow = first[0]
+		VBROADCASTSD(near[0], m.first[0])
+	}
+	f.pass("moments", func(p parts) {
 		f.prefetch()
-		if f.columnRows != nil {
-			parts := f.halves(f.load(p))
+		switch {
+		case f.areWide():
+			for i, y := range f.differing(m, p) {
+				VSUBPD(m.first[i], y, y)
+				m.addDifference(i, y)
+			}
+		case f.columnRows != nil:
+			parts := f.halves(f.load(p)[0])
 			m.add([2]Op{parts[0], parts[1]})
-		} else {
-			m.add(m.differing(f.rowLoop, p))
+		default:
+			m.add(m.differing(f.rowLoop, p[0]))
 		}
 	})
-	return first, f.total(m.total), f.total(m.square)
+	return near, f.total(m.total), f.total(m.square)
+}
+
+// differing generates code that loads elements of float64. Elements after the row differ by 0 from the number of m.
+func (f *rowFold) differing(m *moments, p parts) values {
+	y := f.load(p)
+	if !p.areWhole() {
+		for i := range y {
+			f.blend(p[i].mask, y[i], m.first[i], y[i])
+		}
+	}
+	return y
 }
 
 // variance generates the code for a row of variance.
@@ -710,13 +945,13 @@ func (f *rowFold) layerNorm() number {
 	variance := f.apply(subOf, f.apply(mulOf, mean, mean), f.apply(divOf, n, squares))
 	root := f.inverse(f.sqrt(f.apply(addOf, f.same(f.eps), variance)))
 	less, by := f.broadcast(mean), f.broadcast(root)
-	f.pass("finish", func(p *partial) {
+	f.pass("finish", func(p parts) {
 		y := f.load(p)
-		VSUBPS(from, y, y)
-		VSUBPS(less, y, y)
-		VMULPS(by, y, y)
+		operate(f.sub, from, y)
+		operate(f.sub, less, y)
+		operate(f.mul, by, y)
 		f.store(p, y)
 	})
-	start = f.apply(mulOf, start, start) // rows of magnitudes beyond 1e19 are left to other code
+	start = f.apply(mulOf, start, start) // rows of magnitudes beyond 1e19 or 1e154 are left to other code
 	return f.apply(addOf, start, f.apply(addOf, square, root))
 }

@@ -275,9 +275,14 @@ func (m *moments) add(halves [2]Op) {
 		d := m.vector()
 		VCVTPS2PD(half, d)
 		VSUBPD(m.first[i], d, d)
-		VFMADD231PD(m.one, d, m.total[i]) // other units than VADDPD's compute it
-		VFMADD231PD(d, d, m.square[i])
+		m.addDifference(i, d)
 	}
+}
+
+// addDifference generates code that adds the differences d to the sums for half i of a vector.
+func (m *moments) addDifference(i int, d VecVirtual) {
+	VFMADD231PD(m.one, d, m.total[i]) // other units than VADDPD's compute it
+	VFMADD231PD(d, d, m.square[i])
 }
 
 // rowLoop is a loop over the rows of a list, and in it over the vectors of a row.
