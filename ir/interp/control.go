@@ -187,7 +187,7 @@ func result(c *call) (value, error) { return c.args[0].more[c.attrs().Int("index
 func (v value) clone() value {
 	v.f64, v.f32, v.i64, v.i32 = slices.Clone(v.f64), slices.Clone(v.f32), slices.Clone(v.i64), slices.Clone(v.i32)
 	if v.block != nil {
-		v.block = &blocks{raw: slices.Clone(v.block.raw)}
+		v.block = newBlocks(v.typ, slices.Clone(v.block.Bytes))
 	}
 	if v.small != nil {
 		v.small = &Stored{DType: v.typ, Bytes: slices.Clone(v.small.Bytes)}

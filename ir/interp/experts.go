@@ -11,7 +11,7 @@ import (
 func matmulID(c *call) (value, error) {
 	x, w, ids := c.args[0], c.args[1], c.args[2].i64
 	if w.block != nil {
-		dec, err := w.block.decode(w.typ)
+		dec, err := w.block.decode()
 		if err != nil {
 			return value{}, err
 		}

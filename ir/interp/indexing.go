@@ -54,7 +54,7 @@ func embedding(c *call) (value, error) {
 	}
 	decoded := make([]float32, width) // only the rows asked for: tables are large
 	for i, id := range ids {
-		if err := quant.DequantizeRow(decoded, table.typ, table.block.raw, clampIndex(id, vocab)); err != nil {
+		if err := quant.DequantizeRow(decoded, table.typ, table.block.Bytes, clampIndex(id, vocab)); err != nil {
 			return value{}, err
 		}
 		for j, x := range decoded {
@@ -174,6 +174,9 @@ func dynamicUpdateSlice(c *call) (value, error) {
 		}
 	}
 	for _, run := range c.updateRuns(axis) {
+		if run.n == 0 {
+			continue
+		}
 		if inPlace && out.f32 != nil { // updateRows also saves the elements for undo
 			c.updateRows(out.f32, update.f32, axis, run)
 			continue
@@ -185,7 +188,7 @@ func dynamicUpdateSlice(c *call) (value, error) {
 			if err != nil {
 				return value{}, err
 			}
-			*c.undo = append(*c.undo, func() { moveRegion(dims, out, to, before, whole(dims)) })
+			c.undo.add(func() { moveRegion(dims, out, to, before, whole(dims)) })
 		}
 		if err := c.moveRegion(dims, out, to, update, from); err != nil {
 			return value{}, err
@@ -199,15 +202,12 @@ func dynamicUpdateSlice(c *call) (value, error) {
 func (c *call) updateRows(out, update []float32, axis int, run updateRun) {
 	inner, n := elems(c.dims[axis+1:]), c.args[1].dims[axis] // n is the update's extent
 	rows, size, apart := elems(c.dims[:axis]), run.n*inner, c.dims[axis]*inner
-	if rows*size == 0 {
-		return
-	}
-	before := make([]float32, rows*size)
+	before := c.undo.save(rows * size)
 	for i := range rows {
 		copy(before[i*size:], out[i*apart+run.to*inner:][:size])
 		copy(out[i*apart+run.to*inner:], update[(i*n+run.from)*inner:][:size])
 	}
-	*c.undo = append(*c.undo, func() {
+	c.undo.add(func() {
 		for i := range rows {
 			copy(out[i*apart+run.to*inner:], before[i*size:][:size])
 		}
@@ -218,24 +218,24 @@ func (c *call) updateRows(out, update []float32, axis int, run updateRun) {
 // from coordinate from on, replace the coordinates of the base from to on.
 type updateRun struct{ to, from, n int }
 
-// updateRuns returns the parts to write: two if the update wraps around the end of a ring, otherwise one.
-func (c *call) updateRuns(axis int) []updateRun {
+// updateRuns returns the parts to write. The second is empty unless the update wraps around the end of a ring.
+func (c *call) updateRuns(axis int) [2]updateRun {
 	extent, n, start := c.args[0].dims[axis], c.args[1].dims[axis], c.args[2].first()
 	if !c.attrs().Bool("wrap") {
-		return []updateRun{{clampIndex(start, extent-n+1), 0, n}}
+		return [2]updateRun{{clampIndex(start, extent-n+1), 0, n}}
 	}
 	at := int(start % int64(extent))
 	if at < 0 { // % has the sign of start
 		at += extent
 	}
 	first := min(n, extent-at)
-	return []updateRun{{at, 0, first}, {0, first, n - first}}
+	return [2]updateRun{{at, 0, first}, {0, first, n - first}}
 }
 
 // dequantize decodes blocks. float32 represents the elements exactly, so f32 and f64 need no rounding.
 func dequantize(c *call) (value, error) {
 	x := c.args[0]
-	dec, err := x.block.decode(x.typ)
+	dec, err := x.block.decode()
 	if err != nil {
 		return value{}, err
 	}

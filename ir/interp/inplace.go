@@ -154,12 +154,34 @@ func rowsOf(x value, dims []int, off int) (value, bool) {
 }
 
 // undo collects functions that revert a failed run's writes to states.
-type undo []func()
+type undo struct {
+	functions []func()
+	saved     []float32 // memory for the elements that these functions restore
+}
 
-func (u undo) all() {
-	for _, f := range slices.Backward(u) {
+func (u *undo) add(f func()) { u.functions = append(u.functions, f) }
+
+// save returns memory for n elements, which is valid until the run ends.
+func (u *undo) save(n int) []float32 {
+	at := len(u.saved)
+	if at+n > cap(u.saved) { // earlier callers keep the old memory
+		u.saved, at = make([]float32, 0, max(n, 2*cap(u.saved))), 0
+	}
+	u.saved = u.saved[:at+n]
+	return u.saved[at:]
+}
+
+// all reverts the writes, the last one first.
+func (u *undo) all() {
+	for _, f := range slices.Backward(u.functions) {
 		f()
 	}
+}
+
+// forget drops the functions, and keeps memory for those of the next run.
+func (u *undo) forget() {
+	clear(u.functions)
+	u.functions, u.saved = u.functions[:0], u.saved[:0]
 }
 
 func (s *states) areAliased() bool {

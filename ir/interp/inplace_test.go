@@ -99,7 +99,7 @@ func TestInPlace(t *testing.T) {
 			v := p.snapshot()["ring"]
 			if v.block != nil {
 				var err error
-				if v.f32, err = v.block.decode(d); err != nil {
+				if v.f32, err = v.block.decode(); err != nil {
 					t.Fatal(err)
 				}
 			}

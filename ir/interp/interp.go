@@ -294,11 +294,11 @@ func (p *Program) recycle(x *exec) {
 		x.forget(n.ID())
 	}
 	copy(x.uses, p.plan.uses)
-	clear(x.undo)
 	clear(x.args[:cap(x.args)])
 	clear(x.at.Args[:cap(x.at.Args)])
 	x.call, x.at = call{}, Call{Args: x.at.Args[:0]}
-	x.ctx, x.env, x.undo, x.live, x.direct, x.made = nil, env{}, x.undo[:0], 0, nil, nil
+	x.undo.forget()
+	x.ctx, x.env, x.live, x.direct, x.made = nil, env{}, 0, nil, nil
 	p.idle.Put(x)
 }
 

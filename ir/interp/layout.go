@@ -55,7 +55,7 @@ func copyRegion[T any](dims []int, dst []T, d region, src []T, s region) {
 func moveRegion(dims []int, dst value, d region, src value, s region) {
 	switch {
 	case dst.block != nil:
-		copyRegion(dims, dst.block.raw, d, src.block.raw, s)
+		copyRegion(dims, dst.block.Bytes, d, src.block.Bytes, s)
 	case dst.f64 != nil:
 		copyRegion(dims, dst.f64, d, src.f64, s)
 	case dst.f32 != nil:

@@ -27,7 +27,7 @@ func matmul(c *call) (value, error) {
 			continue
 		}
 		var err error
-		if c.args[i].f32, err = x.block.decode(x.typ); err != nil {
+		if c.args[i].f32, err = x.block.decode(); err != nil {
 			return value{}, err
 		}
 	}

@@ -19,7 +19,7 @@ func quantize(c *call) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	err = quant.Quantize(out.block.raw, out.typ, narrow, &quant.Options{Workers: c.workers})
+	err = quant.Quantize(out.block.Bytes, out.typ, narrow, &quant.Options{Workers: c.workers})
 	// The error names the element, which a device reports too.
 	if bad := (*quant.ValueError)(nil); errors.As(err, &bad) {
 		at := int64(bad.Index)
@@ -32,7 +32,7 @@ func quantize(c *call) (value, error) {
 // scatterBlocks computes scatter_nd for rows of blocks: updates replace whole rows, which it copies as bytes.
 func scatterBlocks(c *call, rows coordinateRows) (value, error) {
 	t := c.args[0].typ
-	raw, undoList := c.args[0].block.raw, c.undo
+	raw, undoList := c.args[0].block.Bytes, c.undo
 	if undoList == nil { // not in place
 		raw, undoList = slices.Clone(raw), new(undo)
 	}
@@ -43,27 +43,27 @@ func scatterBlocks(c *call, rows coordinateRows) (value, error) {
 	}
 	replace := func(_, update byte) byte { return update }
 	noRounding := func([]byte) {}
-	changeInPlace(undoList, raw, c.args[2].block.raw, bytes(rows.run), to, replace, noRounding)
-	return value{typ: t, dims: c.dims, block: &blocks{raw: raw}}, nil
+	changeInPlace(undoList, raw, c.args[2].block.Bytes, bytes(rows.run), to, replace, noRounding)
+	return value{typ: t, dims: c.dims, block: newBlocks(t, raw)}, nil
 }
 
 // updateBlocks computes dynamic_update_slice along an axis, for rows of blocks. It copies the rows as bytes.
 func updateBlocks(c *call, axis int) (value, error) {
 	base, update := c.args[0], c.args[1]
-	out := value{typ: base.typ, dims: c.dims, block: &blocks{raw: base.block.raw}}
+	out := value{typ: base.typ, dims: c.dims, block: newBlocks(base.typ, base.block.Bytes)}
 	if c.undo == nil {
-		out.block.raw = slices.Clone(base.block.raw)
+		out.block.Bytes = slices.Clone(base.block.Bytes)
 	}
 	inner := elems(base.dims[axis+1:]) / base.typ.BlockElems() * base.typ.BlockBytes() // bytes of a row
 	for _, run := range c.updateRuns(axis) {
 		for i := range elems(base.dims[:axis]) {
 			to, from := (i*base.dims[axis]+run.to)*inner, (i*update.dims[axis]+run.from)*inner
-			written := out.block.raw[to : to+run.n*inner]
+			written := out.block.Bytes[to : to+run.n*inner]
 			if c.undo != nil {
 				before := slices.Clone(written)
-				*c.undo = append(*c.undo, func() { copy(written, before) })
+				c.undo.add(func() { copy(written, before) })
 			}
-			copy(written, update.block.raw[from:])
+			copy(written, update.block.Bytes[from:])
 		}
 	}
 	return out, nil

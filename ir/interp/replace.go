@@ -66,7 +66,7 @@ type Call struct {
 func (c *Call) Extents(n *ir.Node) ([]int, error) { return c.exec.extents(n) }
 
 // Undo adds a function that restores a state if the run fails; see InPlace.
-func (c *Call) Undo(f func()) { c.exec.undo = append(c.exec.undo, f) }
+func (c *Call) Undo(f func()) { c.exec.undo.add(f) }
 
 // Tensor is an argument of a [Kernel], row-major. Floats and blocks are in Floats, decoded, or in Stored if the kernel
 // accepts that; integers and bools are in Ints.
@@ -184,7 +184,7 @@ func (k *Kernel) argument(i int, a value) (Tensor, error) {
 	case a.stored() != nil && acceptsStored:
 		t.Stored = a.stored()
 	case a.block != nil:
-		t.Floats, err = a.block.decode(a.typ)
+		t.Floats, err = a.block.decode()
 	case a.typ == ir.F64:
 		t.Doubles = a.floats()
 	case a.typ.IsFloat():

@@ -87,7 +87,7 @@ func changeInPlace[D float32 | float64 | int64 | int32 | uint32 | byte, S float6
 			dst[at+j] = D(x)
 		}
 	}
-	*u = append(*u, func() {
+	u.add(func() {
 		for k, at := range offsets {
 			copy(dst[at:], old[k*run:(k+1)*run])
 		}

@@ -37,7 +37,7 @@ func storedFloats(t ir.DType) bool { return t == ir.F16 || t == ir.BF16 }
 // stored returns the elements in their storage format, or nil if the value is decoded.
 func (v value) stored() *Stored {
 	if v.block != nil {
-		return &Stored{DType: v.typ, Bytes: v.block.raw}
+		return &v.block.Stored
 	}
 	return v.small
 }
@@ -261,7 +261,7 @@ func (p *Program) dropPacked(isConst []bool) {
 				p.consts[i].small = &Stored{DType: s.DType}
 			}
 			if p.consts[i].block != nil {
-				p.consts[i].block = &blocks{}
+				p.consts[i].block = newBlocks(p.consts[i].typ, nil)
 			}
 		}
 	}

@@ -31,24 +31,29 @@ type value struct {
 	apart int     // stride in elements between matrices, for kernels that accept it; 0 means contiguous
 }
 
-// blocks is the bytes of a block tensor. dec has the decoded floats, once an op has needed all elements.
+// blocks is a tensor of blocks. dec has the decoded floats, once an op has needed all elements.
 type blocks struct {
-	raw  []byte
+	Stored
 	once sync.Once
 	dec  []float32
 	err  error
 }
 
-// decode returns all elements, of dtype t, dequantized. It computes them once; callers share the result.
-func (b *blocks) decode(t ir.DType) ([]float32, error) {
+// newBlocks returns a tensor of blocks of dtype t with these bytes.
+func newBlocks(t ir.DType, bytes []byte) *blocks {
+	return &blocks{Stored: Stored{DType: t, Bytes: bytes}}
+}
+
+// decode returns all elements, dequantized. It computes them once; callers share the result.
+func (b *blocks) decode() ([]float32, error) {
 	b.once.Do(func() {
-		n := len(b.raw) / t.BlockBytes() * t.BlockElems()
+		n := len(b.Bytes) / b.DType.BlockBytes() * b.DType.BlockElems()
 		if b.err = hostmem.Check(4 * int64(n)); b.err != nil {
 			return
 		}
 		dec := make([]float32, n)
 		// Guard turns a fault of the mapped file into an error: after a panic, once would never decode again.
-		b.err = mmap.Guard(func() error { return quant.DequantizeParallel(dec, t, b.raw) })
+		b.err = mmap.Guard(func() error { return quant.DequantizeParallel(dec, b.DType, b.Bytes) })
 		if b.err == nil {
 			b.dec = dec
 		}
@@ -78,7 +83,7 @@ func makeValue(t ir.DType, dims []int) (value, error) {
 		if err != nil {
 			return value{}, err
 		}
-		v.block = &blocks{raw: make([]byte, size)}
+		v.block = newBlocks(t, make([]byte, size))
 	case t.IsFloat():
 		v.f64 = make([]float64, n)
 	default:
@@ -97,7 +102,7 @@ func fromData(d *ir.Data) (value, error) {
 	}
 	switch {
 	case d.DType.IsBlock():
-		v.block = &blocks{raw: d.Bytes}
+		v.block = newBlocks(d.DType, d.Bytes)
 	case d.DType == ir.F64:
 		v.f64 = make([]float64, d.Elems())
 		ir.DecodeFloats(v.f64, d.DType, d.Bytes)
@@ -163,7 +168,7 @@ func (v value) data() (*ir.Data, error) {
 func (v value) encode(d *ir.Data) {
 	switch {
 	case v.block != nil:
-		copy(d.Bytes, v.block.raw)
+		copy(d.Bytes, v.block.Bytes)
 	case v.small != nil && v.small.DType == v.typ:
 		copy(d.Bytes, v.small.Bytes)
 	// copyTo has an effect: if it returns true, it has copied the elements.

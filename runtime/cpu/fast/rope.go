@@ -63,22 +63,40 @@ type turn struct{ sin, cos float64 }
 
 // ropeTurns returns the turns of all pairs, by position and pair. All rows at a position share them.
 func ropeTurns(c *interp.Call, freqs []float64) ([]turn, error) {
+	a := ropeAngles{freqs: freqs}
+	if len(c.Args) > 2 {
+		a.words = c.Args[2].Ints
+	}
 	positions, pairs := c.Args[1].Ints, len(freqs)
-	angle := func(pos int64, i int) float64 { return float64(pos) * freqs[i] }
-	if len(c.Args) > 2 { // an argument has the frequencies in turns: for each a 64-bit fraction, in two words
-		words := c.Args[2].Ints
-		angle = func(pos int64, i int) float64 {
-			fraction := words[2*i]<<32 | words[2*i+1]&math.MaxUint32
-			return float64(pos*fraction) * (2 * math.Pi / (1 << 64))
+	list, work := make([]turn, len(positions)*pairs), 8*elementWork*pairs
+	if c.Serial(len(positions), work) {
+		a.turns(list, positions)
+		return list, nil
+	}
+	return list, c.ParallelRange(len(positions), work, func(lo, hi int) {
+		a.turns(list[lo*pairs:hi*pairs], positions[lo:hi])
+	})
+}
+
+// ropeAngles has the frequencies of pairs of elements.
+type ropeAngles struct {
+	freqs []float64 // by pair, in radians per position
+	// words, if not nil, has frequencies in full turns per position instead: for each pair a fraction of 64 bits, in
+	// two words of 32 bits, the high one first.
+	words []int64
+}
+
+// turns fills list with the turns of the positions, by position and pair.
+func (a ropeAngles) turns(list []turn, positions []int64) {
+	for p, position := range positions {
+		for i, freq := range a.freqs {
+			angle := float64(position) * freq
+			if a.words != nil {
+				fraction := a.words[2*i]<<32 | a.words[2*i+1]&math.MaxUint32
+				angle = float64(position*fraction) * (2 * math.Pi / (1 << 64))
+			}
+			sin, cos := math.Sincos(angle)
+			list[p*len(a.freqs)+i] = turn{sin, cos}
 		}
 	}
-	turns := make([]turn, len(positions)*pairs)
-	return turns, c.ParallelRange(len(positions), 8*elementWork*pairs, func(lo, hi int) {
-		for p := lo; p < hi; p++ {
-			for i := range pairs {
-				sin, cos := math.Sincos(angle(positions[p], i))
-				turns[p*pairs+i] = turn{sin, cos}
-			}
-		}
-	})
 }

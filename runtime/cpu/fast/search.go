@@ -65,8 +65,7 @@ func beats[E float32 | float64 | int32 | int64](x, y E, greatest bool) bool {
 // search returns, for each row of the group, the greatest or the least of elements lo to hi-1 and its index.
 func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 	found := best[T]{make([]T, g.count), make([]int32, g.count)}
-	var extremes [block]float64
-	var places [block]int32
+	extremes, places := make([]float64, min(block, g.count)), make([]int32, min(block, g.count))
 	g.run(g.element, sink[T]{keeps: -1, f: func(row, k, rows int, x []T) {
 		switch n := len(x) / rows; { // elements of each row in the block
 		case g.across && k == lo: // element k of every row

@@ -77,37 +77,46 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 		return
 	}
 	_, _, _ = a[:rows*k], b[:cols*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
-	const high = 4                                               // rows of a in a tile
+	for i := multiplyTiles(out, stride, a, b, rows, cols, k); i < rows; i++ {
+		row, j := out[i*stride:][:cols], 0
+		for ; j+4 <= cols; j += 4 {
+			vector.dots1x4(&row[j], &a[i*k], k, &b[j*k], k, k)
+		}
+		if j < cols { // one row of b, four times
+			var four [4]float32
+			for ; j < cols; j++ {
+				vector.dots1x4(&four[0], &a[i*k], k, &b[j*k], 0, k)
+				row[j] = four[0]
+			}
+		}
+	}
+}
+
+// multiplyTiles computes the dot products of multiply for as many rows of a as fill tiles, and returns their number.
+func multiplyTiles(out []float32, stride int, a, b []float32, rows, cols, k int) (i int) {
+	const high = 4 // rows of a in a tile
+	if rows < high {
+		return 0
+	}
 	wide := vector.tileCols
 	var tile [high * 8]float32
-	put := func(i, j, rows, cols int) {
-		for r := range rows {
+	put := func(i, j, cols int) {
+		for r := range high {
 			copy(out[(i+r)*stride+j:][:cols], tile[r*cols:])
 		}
 	}
-	i := 0
 	for ; i+high <= rows; i += high {
 		j := 0
 		for ; j+wide <= cols; j += wide {
 			vector.tile(&tile[0], &a[i*k], k, &b[j*k], k, k)
-			put(i, j, high, wide)
+			put(i, j, wide)
 		}
 		for ; j < cols; j++ { // four rows of a with one row of b, which is passed as the function's first matrix
 			vector.dots1x4(&tile[0], &b[j*k], k, &a[i*k], k, k)
-			put(i, j, high, 1)
+			put(i, j, 1)
 		}
 	}
-	for ; i < rows; i++ {
-		j := 0
-		for ; j+4 <= cols; j += 4 {
-			vector.dots1x4(&tile[0], &a[i*k], k, &b[j*k], k, k)
-			put(i, j, 1, 4)
-		}
-		for ; j < cols; j++ { // one row, four times
-			vector.dots1x4(&tile[0], &a[i*k], k, &b[j*k], 0, k)
-			put(i, j, 1, 1)
-		}
-	}
+	return i
 }
 
 // weigh sets out to the sum of rows, each multiplied by its weight. A row has len(out) elements, and the rows follow
