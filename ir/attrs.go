@@ -191,60 +191,62 @@ func widenAttr(v any, kind AttrKind) any {
 
 // checkAttr returns an error unless v has the Go type of the attribute's kind and is an allowed value.
 func checkAttr(spec AttrInfo, v any) error {
+	if !spec.Kind.isTypeOf(v) {
+		return fmt.Errorf("want %s, have %T", spec.Kind, v)
+	}
+	switch v := v.(type) {
+	case []int64:
+		if len(v) > MaxRank {
+			return fmt.Errorf("%d values are more than the %d axes a tensor can have", len(v), MaxRank)
+		}
+	case float64:
+		if math.IsNaN(v) {
+			return fmt.Errorf("NaN is not a usable value")
+		}
+	case string:
+		if !utf8.ValidString(v) {
+			return fmt.Errorf("%q is not UTF-8, so graph.json could not hold it", v)
+		}
+		if spec.Enum != nil && !slices.Contains(spec.Enum, v) {
+			return fmt.Errorf("%q is not one of %s", v, strings.Join(spec.Enum, ", "))
+		}
+	case DType:
+		if !v.Valid() {
+			return fmt.Errorf("invalid dtype")
+		}
+	case Shape:
+		return v.Check()
+	case *Data:
+		return checkConst(v)
+	}
+	return nil
+}
+
+// isTypeOf reports whether v has the Go type of attributes of kind k. A nil graph counts as no graph.
+func (k AttrKind) isTypeOf(v any) bool {
 	ok := false
-	switch spec.Kind {
+	switch k {
 	case AttrInt:
 		_, ok = v.(int64)
 	case AttrInts:
-		var x []int64
-		x, ok = v.([]int64)
-		if ok && len(x) > MaxRank {
-			return fmt.Errorf("%d values are more than the %d axes a tensor can have", len(x), MaxRank)
-		}
+		_, ok = v.([]int64)
 	case AttrFloat:
-		var x float64
-		x, ok = v.(float64)
-		if ok && math.IsNaN(x) {
-			return fmt.Errorf("NaN is not a usable value")
-		}
+		_, ok = v.(float64)
 	case AttrBool:
 		_, ok = v.(bool)
 	case AttrString:
-		var x string
-		x, ok = v.(string)
-		if ok && !utf8.ValidString(x) {
-			return fmt.Errorf("%q is not UTF-8, so graph.json could not hold it", x)
-		}
-		if ok && spec.Enum != nil && !slices.Contains(spec.Enum, x) {
-			return fmt.Errorf("%q is not one of %s", x, strings.Join(spec.Enum, ", "))
-		}
+		_, ok = v.(string)
 	case AttrDType:
-		var x DType
-		x, ok = v.(DType)
-		if ok && !x.Valid() {
-			return fmt.Errorf("invalid dtype")
-		}
+		_, ok = v.(DType)
 	case AttrShape:
-		var x Shape
-		x, ok = v.(Shape)
-		if ok {
-			return x.Check()
-		}
+		_, ok = v.(Shape)
 	case AttrData:
-		var x *Data
-		x, ok = v.(*Data)
-		if ok {
-			return checkConst(x)
-		}
+		_, ok = v.(*Data)
 	case AttrGraph:
-		var x *Graph
-		x, ok = v.(*Graph)
-		ok = ok && x != nil
+		g, isGraph := v.(*Graph)
+		ok = isGraph && g != nil
 	}
-	if !ok {
-		return fmt.Errorf("want %s, have %T", spec.Kind, v)
-	}
-	return nil
+	return ok
 }
 
 // checkConst rejects constants that text IR could not represent uniquely: missing data, and bools other than 0 and 1.

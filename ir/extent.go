@@ -231,31 +231,45 @@ func (l linear) String() string {
 	return b.String()
 }
 
+// quoRem returns the quotient and the remainder of each coefficient of l divided by n: l is n*quo + rem.
+func (l linear) quoRem(n int64) (quo, rem linear) {
+	quo = linear{coef: map[string]int64{}, add: floorDiv(l.add, n), max: floorDiv(l.max, n)}
+	rem = linear{coef: map[string]int64{}, add: l.add - n*quo.add}
+	for atom, c := range l.coef {
+		if c/n != 0 {
+			quo.coef[atom] = c / n
+		}
+		if c%n != 0 {
+			rem.coef[atom] = c % n
+		}
+	}
+	return quo, rem
+}
+
+// reduced divides n and the coefficients of l by their common divisor. The quotient l/n, rounded down, stays the same.
+func (l linear) reduced(n int64) (linear, int64) {
+	common := n
+	for _, c := range l.coef {
+		common = gcd(common, c)
+	}
+	for atom := range l.coef {
+		l.coef[atom] /= common
+	}
+	l.add /= common // rounding down changes no quotient, because n and the other terms are multiples of common
+	return l, n / common
+}
+
 // floorQuo returns l/n rounded down. It extracts the part of l that is divisible by n for all values of its atoms, so
 // that equal quotients have the same text. The rest becomes a new atom.
 func (l linear) floorQuo(n int64) (linear, error) {
 	if n < 1 || n > maxElems {
 		return linear{}, fmt.Errorf("%s is divided by %d, want a number of 1 to %d", l, n, int64(maxElems))
 	}
-	// l is n*out + rest, and common divides n and the coefficients of rest.
-	out := linear{coef: map[string]int64{}, add: floorDiv(l.add, n), max: floorDiv(l.max, n)}
-	rest, common := linear{coef: map[string]int64{}, add: l.add - n*floorDiv(l.add, n)}, n
-	for atom, c := range l.coef {
-		if c/n != 0 {
-			out.coef[atom] = c / n
-		}
-		if c%n != 0 {
-			rest.coef[atom] = c % n
-			common = gcd(common, c%n)
-		}
-	}
+	out, rest := l.quoRem(n)
 	if len(rest.coef) == 0 {
 		return out, nil
 	}
-	for atom := range rest.coef {
-		rest.coef[atom] /= common
-	}
-	rest.add, n = rest.add/common, n/common // rounding rest.add down does not change the quotient
+	rest, n = rest.reduced(n)
 	inner, by, err := rest.soleQuotient()
 	if err != nil {
 		return linear{}, err

@@ -152,30 +152,35 @@ func (i Initial) Value(t DType, dims []int, src WeightSource) (*Data, error) {
 	if err != nil || i.kind == "" || d.Elems() == 0 {
 		return d, err
 	}
-	n, size := d.Elems(), len(d.Bytes)/d.Elems()
 	if i.kind == initConstant {
 		one, err := FromFloats(t, []float64{i.a})
 		if err != nil {
 			return nil, err
 		}
-		for at := 0; at < len(d.Bytes); at += size {
+		for at := 0; at < len(d.Bytes); at += len(one.Bytes) {
 			copy(d.Bytes[at:], one.Bytes)
 		}
 		return d, nil
 	}
-	return d, inParts((n+3)/4, func(lo, hi int) error {
-		list := make([]float64, 0, 4*(hi-lo))
-		// A block has four words. The last one may have more numbers than elements are left.
+	return d, i.putRandom(d)
+}
+
+// putRandom fills d with random numbers of the initial value's distribution.
+func (i Initial) putRandom(d *Data) error {
+	const perBlock = 4 // words of a block of the random generator
+	n, size := d.Elems(), len(d.Bytes)/d.Elems()
+	return inParts((n+perBlock-1)/perBlock, func(lo, hi int) error {
+		list := make([]float64, 0, perBlock*(hi-lo))
 		for block := lo; block < hi; block++ {
 			x := i.four(RandomBlock(i.seed, 0, uint64(block)))
 			list = append(list, x[:]...)
 		}
-		list = list[:min(len(list), n-4*lo)]
-		part, err := FromFloats(t, list, len(list))
+		list = list[:min(len(list), n-perBlock*lo)] // the last block may have more numbers than elements are left
+		part, err := FromFloats(d.DType, list, len(list))
 		if err != nil {
 			return err
 		}
-		copy(d.Bytes[4*lo*size:], part.Bytes)
+		copy(d.Bytes[perBlock*lo*size:], part.Bytes)
 		return nil
 	})
 }

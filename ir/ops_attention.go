@@ -52,62 +52,82 @@ var scoreAttrs = []AttrInfo{
 // inferHeads checks the arguments that all ops in this file share, with values of shape v, and returns the shape of the
 // scores, [..., H, T, S].
 func inferHeads(c *Call, v Shape) (Shape, error) {
+	if err := checkHeadDTypes(c); err != nil {
+		return nil, err
+	}
+	if err := checkAttentionAttrs(c.Attrs); err != nil {
+		return nil, err
+	}
+	if err := checkHeadShapes(c, v); err != nil {
+		return nil, err
+	}
+	in := c.Op.Info()
+	q, k := c.Shape(0), c.Shape(1)
+	scores := slices.Concat(q[:len(q)-1], Shape{k[len(k)-2]})
+	if mask := in.Arg("mask"); mask < len(c.Args) {
+		if s, err := BroadcastShapes(c.Shape(mask), scores); err != nil || !s.Equal(scores) {
+			return nil, fmt.Errorf("%s %s does not broadcast to the scores %s", c.arg(mask), c.Shape(mask), scores)
+		}
+	}
+	queryHeads := q[len(q)-3]
+	if sinks := in.Arg("sinks"); sinks >= 0 && sinks < len(c.Args) && !c.Shape(sinks).Equal(Shape{queryHeads}) {
+		return nil, fmt.Errorf("%s %s: want [%s], one score per query head", c.arg(sinks), c.Shape(sinks),
+			queryHeads)
+	}
+	return scores, nil
+}
+
+// checkHeadDTypes checks that all arguments are floats, except the mask, and that keys, values and the gradient have
+// the dtype of the queries.
+func checkHeadDTypes(c *Call) error {
 	in := c.Op.Info()
 	mask := in.Arg("mask")
-	q, k := c.Shape(0), c.Shape(1)
-	have := fmt.Sprintf("%s %s and %s %s", c.arg(0), q, c.arg(1), k)
-	if in.Arg("v") >= 0 {
-		have = fmt.Sprintf("%s %s, %s %s and %s %s", c.arg(0), q, c.arg(1), k, c.arg(2), v)
-	}
 	for i := range c.Args {
 		kinds := []Kind{KindFloat}
 		if i == mask {
 			kinds = append(kinds, KindBool, KindInt, KindUint)
 		}
 		if err := c.wantKinds(i, kinds...); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for i, a := range in.Args[:min(len(c.Args), len(in.Args))] {
 		switch a.Name {
 		case "k", "v", "grad":
 			if err := c.wantSame(0, i); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	if err := checkAttentionAttrs(c.Attrs); err != nil {
-		return nil, err
+	return nil
+}
+
+// checkHeadShapes checks that q is [..., H, T, D], k [..., G, S, D] and v [..., G, S, E], where H is a multiple of G.
+func checkHeadShapes(c *Call, v Shape) error {
+	q, k := c.Shape(0), c.Shape(1)
+	have := fmt.Sprintf("%s %s and %s %s", c.arg(0), q, c.arg(1), k)
+	if c.Op.Info().Arg("v") >= 0 {
+		have = fmt.Sprintf("%s %s, %s %s and %s %s", c.arg(0), q, c.arg(1), k, c.arg(2), v)
 	}
 	r := len(q)
 	if r < 3 || len(k) != r || len(v) != r {
-		return nil, fmt.Errorf("%s: want [..., heads, length, dim] of one rank", have)
+		return fmt.Errorf("%s: want [..., heads, length, dim] of one rank", have)
 	}
 	if !q[:r-3].Equal(k[:r-3]) || !q[:r-3].Equal(v[:r-3]) {
-		return nil, fmt.Errorf("%s: outer axes differ", have)
+		return fmt.Errorf("%s: outer axes differ", have)
 	}
 	queryHeads, keyHeads := q[r-3], k[r-3]
 	static := queryHeads.IsStatic() && keyHeads.IsStatic()
 	if !static || v[r-3] != keyHeads || keyHeads.Add == 0 || queryHeads.Add%keyHeads.Add != 0 {
-		return nil, fmt.Errorf("%s: the %s query heads are not a multiple of the key heads", have, queryHeads)
+		return fmt.Errorf("%s: the %s query heads are not a multiple of the key heads", have, queryHeads)
 	}
 	if q[r-1] != k[r-1] || k[r-2] != v[r-2] {
-		return nil, fmt.Errorf("%s: want q [..., T, D], k [..., S, D], v [..., S, E]", have)
+		return fmt.Errorf("%s: want q [..., T, D], k [..., S, D], v [..., S, E]", have)
 	}
 	if !q[r-1].IsStatic() {
-		return nil, fmt.Errorf("the head dim %s is symbolic: want a number", q[r-1])
+		return fmt.Errorf("the head dim %s is symbolic: want a number", q[r-1])
 	}
-	scores := slices.Concat(q[:r-1], Shape{k[r-2]})
-	if mask < len(c.Args) {
-		if s, err := BroadcastShapes(c.Shape(mask), scores); err != nil || !s.Equal(scores) {
-			return nil, fmt.Errorf("%s %s does not broadcast to the scores %s", c.arg(mask), c.Shape(mask), scores)
-		}
-	}
-	if sinks := in.Arg("sinks"); sinks >= 0 && sinks < len(c.Args) && !c.Shape(sinks).Equal(Shape{queryHeads}) {
-		return nil, fmt.Errorf("%s %s: want [%s], one score per query head", c.arg(sinks), c.Shape(sinks),
-			queryHeads)
-	}
-	return scores, nil
+	return nil
 }
 
 // checkAttentionAttrs checks the attributes softcap and window.

@@ -79,37 +79,54 @@ func attentionGrad(c *call) (value, error) {
 	if len(out) == 0 {
 		return c.floats(out), nil
 	}
-	of, width := c.attrs().String_("of"), c.dims[len(c.dims)-1]
+	g := &headsGrad{heads: a, of: c.attrs().String_("of"), grad: grad, lse: lse, delta: delta, out: out}
 	err := c.parallelRange(a.outer*a.h, a.t*a.s*(a.d+2*a.e+elementWork), func(lo, hi int) {
 		scores, slopes := make([]float64, a.s), make([]float64, a.s)
 		for row := lo * a.t; row < hi*a.t; row++ {
-			first, seen := a.scores(row, scores, slopes)
-			firstKey := a.group(row)*a.s + first // its row in k and v
-			firstOut := row/a.t*a.s + first      // its row in the gradient of k or v: one per query head
-			rowGrad := grad[row*a.e : (row+1)*a.e]
-			for j := range seen {
-				weight := math.Exp(seen[j] - lse[row]) // of the softmax
-				if math.IsInf(seen[j], 1) {
-					weight = math.NaN() // as in attention
-				}
-				if weight == 0 || math.IsInf(lse[row], -1) {
-					continue // the query does not see this key, or sees no key
-				}
-				key := firstKey + j
-				if of == "v" {
-					addScaled(out[(firstOut+j)*width:], weight, rowGrad)
-					continue
-				}
-				scoreGrad := weight * ((dot(rowGrad, a.v[key*a.e:(key+1)*a.e]) - delta[row]) * slopes[j] * a.scale)
-				if of == "q" {
-					addScaled(out[row*width:], scoreGrad, a.k[key*a.d:(key+1)*a.d])
-				} else {
-					addScaled(out[(firstOut+j)*width:], scoreGrad, a.q[row*a.d:(row+1)*a.d])
-				}
-			}
+			g.addRow(row, scores, slopes)
 		}
 	})
 	return c.floats(out), err
+}
+
+// headsGrad computes the gradient of an attention for one of its arguments.
+type headsGrad struct {
+	*heads
+	of               string    // "q", "k" or "v"
+	grad, lse, delta []float64 // arguments 3 to 5 of attention_grad
+	out              []float64 // [outer…, h, t, d] for q; [outer…, h, s, d] for k and [outer…, h, s, e] for v
+}
+
+// addRow adds to out what one query contributes: to its own gradient, or to the gradients of the keys or values that it
+// sees. scores and slopes are scratch memory for a number per key.
+func (g *headsGrad) addRow(row int, scores, slopes []float64) {
+	lse, rowGrad := g.lse[row], g.grad[row*g.e:(row+1)*g.e]
+	if math.IsInf(lse, -1) {
+		return // the query sees no key
+	}
+	first, seen := g.scores(row, scores, slopes)
+	firstKey := g.group(row)*g.s + first // its row in k and v
+	firstOut := row/g.t*g.s + first      // its row in the gradient of k or v: one per query head
+	for j, score := range seen {
+		weight := math.Exp(score - lse) // of the softmax
+		if math.IsInf(score, 1) {
+			weight = math.NaN() // as in attention
+		}
+		if weight == 0 {
+			continue // the query does not see this key
+		}
+		key, out := firstKey+j, firstOut+j
+		if g.of == "v" {
+			addScaled(g.out[out*g.e:], weight, rowGrad)
+			continue
+		}
+		scoreGrad := weight * ((dot(rowGrad, g.v[key*g.e:(key+1)*g.e]) - g.delta[row]) * slopes[j] * g.scale)
+		if g.of == "q" {
+			addScaled(g.out[row*g.d:], scoreGrad, g.k[key*g.d:(key+1)*g.d])
+		} else {
+			addScaled(g.out[out*g.d:], scoreGrad, g.q[row*g.d:(row+1)*g.d])
+		}
+	}
 }
 
 // addScaled adds factor*x to the first elements of sum.

@@ -55,21 +55,21 @@ const elementWork = 8
 
 // mapElements sets each element of out to f of the arguments' elements at the same coordinates.
 func mapElements[T any](c *call, out []T, args [][]T, f func([]T, ir.Attrs) T) error {
-	b := newBroadcast(c)
+	broadcast := newBroadcast(c)
 	attrs := c.attrs()
 	return c.parallelRange(len(out), elementWork, func(lo, hi int) {
-		x := make([]T, len(args))
-		at := make([]int, len(args))
+		operands := make([]T, len(args)) // of one element of out
+		starts := make([]int, len(args)) // positions in the arguments at the beginning of a run
 		// Within a run along the innermost axis, the position in each argument grows by a constant step.
 		for lo < hi {
-			n := b.run(lo, hi, at)
-			for i := range n {
-				for k, a := range args {
-					x[k] = a[at[k]+i*b.step[k]]
+			length := broadcast.run(lo, hi, starts)
+			for i := range length {
+				for k, arg := range args {
+					operands[k] = arg[starts[k]+i*broadcast.step[k]]
 				}
-				out[lo+i] = f(x, attrs)
+				out[lo+i] = f(operands, attrs)
 			}
-			lo += n
+			lo += length
 		}
 	})
 }

@@ -10,16 +10,16 @@ import (
 // Eval computes nodes of a graph that depend only on constants and, if opt has them, weights, and returns their values
 // in the same order. It fails if a node depends on an input, a state or a symbol. Constant folding uses it.
 func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*ir.Data, error) {
-	is := constants(g.Nodes(), nil)
+	isConst := constants(g.Nodes(), nil)
 	for _, n := range nodes {
-		if !is[n.ID()] {
-			return nil, nodeError(n, fmt.Errorf("is not constant: it depends on %s", variable(n, is)))
+		if !isConst[n.ID()] {
+			return nil, nodeError(n, fmt.Errorf("is not constant: it depends on %s", variable(n, isConst)))
 		}
 	}
 	// Nothing has a value yet.
-	pl := newPlan(g.Nodes(), nodes, nil, func(*ir.Node) bool { return false })
+	plan := newPlan(g.Nodes(), nodes, nil, func(*ir.Node) bool { return false })
 	var used []*ir.Node
-	for _, n := range pl.nodes {
+	for _, n := range plan.nodes {
 		if n.Op() == ir.OpWeight {
 			used = append(used, n)
 		}
@@ -28,13 +28,13 @@ func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*i
 	if err != nil {
 		return nil, err
 	}
-	vals, err := evalConstants(ctx, g.Nodes(), nodes, weights, opt)
+	values, err := evalConstants(ctx, g.Nodes(), nodes, weights, opt)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]*ir.Data, len(nodes))
 	for i, n := range nodes {
-		if out[i], err = vals[n.ID()].data(); err != nil {
+		if out[i], err = values[n.ID()].data(); err != nil {
 			return nil, nodeError(n, err)
 		}
 	}

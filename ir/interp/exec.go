@@ -92,6 +92,22 @@ func (x *exec) node(n *ir.Node) error {
 	return nil
 }
 
+// arguments returns the values that a step computes node n from. Without a backend, it decodes elements in their
+// storage format, unless the definition of the op takes them.
+func (x *exec) arguments(n *ir.Node, s *step) (args []value, err error) {
+	x.args = x.args[:0]
+	for _, a := range s.from {
+		v := x.vals[a.ID()]
+		if v.small != nil && x.kernels == nil && !keepsStored(n) {
+			if v, err = v.decoded(); err != nil {
+				return nil, err
+			}
+		}
+		x.args = append(x.args, v)
+	}
+	return x.args, nil
+}
+
 // compute returns the value of a node. It uses a backend's kernel if there is one, and otherwise the interpreter's
 // definition of the op. A slice that may be a view is always the interpreter's, because kernels copy.
 func (x *exec) compute(n *ir.Node) (value, error) {
@@ -105,17 +121,9 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 			return value{}, err
 		}
 	}
-	x.args = x.args[:0]
-	for _, a := range s.from {
-		x.args = append(x.args, x.vals[a.ID()])
-	}
-	args := x.args
-	for i := range args {
-		if args[i].small != nil && x.kernels == nil && !keepsStored(n) {
-			if args[i], err = args[i].decoded(); err != nil {
-				return value{}, err
-			}
-		}
+	args, err := x.arguments(n, s)
+	if err != nil {
+		return value{}, err
 	}
 	if s.picks {
 		if err := checkPicks(n, dims, args); err != nil {

@@ -120,7 +120,6 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	if opt.Replace != nil {
 		p.kernels = opt.Replace(g)
 	}
-	live := g.Live()
 	var targets []*ir.Node
 	for _, o := range g.Outputs() {
 		targets = append(targets, o.Node)
@@ -131,38 +130,44 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	isConst := constants(g.Nodes(), opt.fixed)
 	known := func(n *ir.Node) bool { return isConst[n.ID()] }
 	p.plan = newPlan(g.Nodes(), targets, p.kernels, known)
-	var frontier []*ir.Node // the constants that runs read
-	for i, n := range g.Nodes() {
-		if isConst[i] && p.plan.uses[i] > 0 {
-			frontier = append(frontier, n)
-		}
-	}
-	used := slices.DeleteFunc(g.Leaves(ir.OpWeight), func(n *ir.Node) bool { return !live[n.ID()] })
-	weights, err := loadWeights(used, opt)
-	if err != nil {
+	if err := p.computeConstants(isConst); err != nil {
 		return nil, err
-	}
-	ctx := opt.Context
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	if p.consts, err = evalConstants(ctx, g.Nodes(), frontier, weights, opt); err != nil {
-		return nil, err
-	}
-	if p.kernels != nil {
-		if err := mmap.Guard(p.decodeConstants); err != nil {
-			return nil, err
-		}
-		if err := p.packConstants(ctx, isConst); err != nil {
-			return nil, err
-		}
 	}
 	p.fixBodies(isConst)
 	p.views = p.planViews()
 	p.formats = p.planFormats()
 	p.inPlace, p.direct = p.planStates(), p.planOutputs()
+	var err error
 	p.dims, err = staticDims(g.Nodes())
 	return p, err
+}
+
+// computeConstants sets p.consts to the values of the constant nodes that runs read, in the forms that the backend's
+// kernels take. isConst reports, by node ID, which nodes are constant.
+func (p *Program) computeConstants(isConst []bool) error {
+	g, live := p.graph, p.graph.Live()
+	used := slices.DeleteFunc(g.Leaves(ir.OpWeight), func(n *ir.Node) bool { return !live[n.ID()] })
+	weights, err := loadWeights(used, p.opt)
+	if err != nil {
+		return err
+	}
+	ctx := p.opt.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	var read []*ir.Node
+	for i, n := range g.Nodes() {
+		if isConst[i] && p.plan.uses[i] > 0 {
+			read = append(read, n)
+		}
+	}
+	if p.consts, err = evalConstants(ctx, g.Nodes(), read, weights, p.opt); err != nil || p.kernels == nil {
+		return err
+	}
+	if err := mmap.Guard(p.decodeConstants); err != nil {
+		return err
+	}
+	return p.packConstants(ctx, isConst)
 }
 
 // staticDims returns, by node ID, the extents of the nodes that depend on no symbol.
@@ -212,7 +217,7 @@ func needsNoSymbol(n *ir.Node) bool {
 // evalConstants computes the targets, which are constant, and returns the values of nodes by ID.
 func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir.Node]value,
 	opt Options) ([]value, error) {
-	pl := newPlan(all, targets, nil, func(*ir.Node) bool { return false })
+	plan := newPlan(all, targets, nil, func(*ir.Node) bool { return false })
 	x := &exec{
 		ctx: ctx, workers: opt.workers(), limit: opt.memoryLimit(),
 		env: env{leaf: func(n *ir.Node) (value, error) {
@@ -221,9 +226,9 @@ func evalConstants(ctx context.Context, all, targets []*ir.Node, weights map[*ir
 			}
 			return weights[n], nil
 		}, bodies: newBodies(opt)},
-		vals: make([]value, len(all)), uses: pl.uses, steps: pl.steps, narrow: true,
+		vals: make([]value, len(all)), uses: plan.uses, steps: plan.steps, narrow: true,
 	}
-	if err := x.run(pl.nodes); err != nil {
+	if err := x.run(plan.nodes); err != nil {
 		return nil, err
 	}
 	return x.vals, nil

@@ -143,8 +143,8 @@ func (p *matmulState[T]) run(c *call) error {
 	})
 }
 
-// tile computes a tile of matrix i of out. (row, col) is the tile's first element. panel is scratch memory for columns
-// of b, converted to float64.
+// tile computes a tile of matrix i of out. (row, col) is the tile's first element. It first copies the tile's columns
+// of b, converted to float64, to the scratch memory panel, one after the other.
 func (p *matmulState[T]) tile(i, row, col int, panel []float64) {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
 	a := p.a.at(p.aIndex[i])[row*p.k : (row+rows)*p.k]

@@ -7,21 +7,22 @@ import (
 
 // causalConv1D computes op causal_conv1d, channel by channel.
 func causalConv1D(c *call) (value, error) {
-	x, w, state := c.args[0], c.args[1].floats(), c.args[2].floats()
-	from, r := x.floats(), len(x.dims)
-	times, channels, size := x.dims[r-2], x.dims[r-1], c.args[1].dims[1]
+	x, weights, state := c.args[0].floats(), c.args[1].floats(), c.args[2].floats()
+	dims, size := c.args[0].dims, c.args[1].dims[1] // size is the length of a window
+	times, channels := dims[len(dims)-2], dims[len(dims)-1]
 	out := make([]float64, elems(c.dims))
-	z := func(batch, t, channel int) float64 { // element of the state followed by x, along time
+	// extended returns an element of the state (times 0 to size-2) followed by x, along time.
+	extended := func(batch, t, channel int) float64 {
 		if t < size-1 {
 			return state[(batch*(size-1)+t)*channels+channel]
 		}
-		return from[(batch*times+t-size+1)*channels+channel]
+		return x[(batch*times+t-size+1)*channels+channel]
 	}
 	if c.attrs().String_("of") == "state" {
 		for i := range out {
 			// The new state is the last size-1 elements along time.
 			row := i / channels
-			out[i] = z(row/(size-1), times+row%(size-1), i%channels)
+			out[i] = extended(row/(size-1), times+row%(size-1), i%channels)
 		}
 		return c.floats(out), nil
 	}
@@ -29,7 +30,7 @@ func causalConv1D(c *call) (value, error) {
 		for i := lo; i < hi; i++ {
 			row, channel := i/channels, i%channels
 			for k := range size {
-				out[i] += float64(w[channel*size+k] * z(row/times, row%times+k, channel))
+				out[i] += float64(weights[channel*size+k] * extended(row/times, row%times+k, channel))
 			}
 		}
 	})

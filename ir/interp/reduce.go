@@ -84,13 +84,13 @@ func reduce(c *call) (value, error) {
 
 // reduceInts computes a reduction of integers or bools.
 func reduceInts(c *call, r rows) (value, error) {
-	b := basicFolds[c.node.Op()]
+	by := basicFolds[c.node.Op()]
 	out := make([]int64, r.count)
 	err := c.parallelRange(r.count, r.n, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			acc := b.first(c.node.DType())
+			acc := by.first(c.node.DType())
 			for _, x := range row(r, r.x.i64, i) {
-				acc = b.ints(acc, x)
+				acc = by.ints(acc, x)
 			}
 			out[i] = acc
 		}

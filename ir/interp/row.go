@@ -16,14 +16,14 @@ func alongAxis(c *call, axis int, newFunc func() func(row []float64)) (value, er
 	}
 	rows := rowsAlong(c.dims, axis)
 	err := c.parallelRange(rows.count(), rows.n*elementWork, func(lo, hi int) {
-		buf, f := make([]float64, rows.n), newFunc()
+		row, f := make([]float64, rows.n), newFunc()
 		for r := lo; r < hi; r++ {
 			first := rows.first(r)
-			for i := range buf {
-				buf[i] = x[first+i*rows.inner]
+			for i := range row {
+				row[i] = x[first+i*rows.inner]
 			}
-			f(buf)
-			for i, y := range buf {
+			f(row)
+			for i, y := range row {
 				out[first+i*rows.inner] = y
 			}
 		}

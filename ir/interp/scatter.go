@@ -21,8 +21,7 @@ func scatterRuns[T any](dst, src []T, run int, to func(i int) (int, bool), chang
 }
 
 // scatterInto returns argument 0 with the runs of argument 2 scattered into it. See scatterRuns for run and to, and
-// changeBy for mode. It writes a state in
-// place if the updates are few.
+// changeBy for mode. It writes a state in place if the updates are few.
 func (c *call) scatterInto(run int, mode string, to func(i int) (int, bool)) (value, error) {
 	base, updates := c.args[0], c.args[2].wide()
 	// Writing in place saves every changed element, so copying the base is faster for many updates.
@@ -61,35 +60,38 @@ const updateCost = 8
 // last change. It adds to u a function that restores dst.
 func changeInPlace[D float32 | float64 | int64 | int32 | uint32 | byte, S float64 | int64 | byte](u *undo, dst []D,
 	src []S, run int, to func(i int) (int, bool), change func(old, update S) S, round func(list []S)) {
-	old, now, offsets := make([]D, 0, len(src)), make([]S, 0, len(src)), make([]int, 0, len(src)/max(run, 1))
-	known := map[int]int{} // by offset: the number of its run in old, now and offsets
+	// The runs that change, numbered in the order of their first update: their offsets in dst, and their elements
+	// before and after the updates.
+	offsets := make([]int, 0, len(src)/max(run, 1))
+	before, after := make([]D, 0, len(src)), make([]S, 0, len(src))
+	numbers := map[int]int{} // of runs, by offset
 	for i := 0; run > 0 && i*run < len(src); i++ {
 		at, ok := to(i)
 		if !ok {
 			continue
 		}
-		k, again := known[at]
+		k, again := numbers[at]
 		if !again {
 			k = len(offsets)
-			known[at], offsets = k, append(offsets, at)
-			old = append(old, dst[at:at+run]...)
-			for _, x := range old[k*run:] {
-				now = append(now, S(x))
+			numbers[at], offsets = k, append(offsets, at)
+			before = append(before, dst[at:at+run]...)
+			for _, x := range before[k*run:] {
+				after = append(after, S(x))
 			}
 		}
 		for j, update := range src[i*run : (i+1)*run] {
-			now[k*run+j] = change(now[k*run+j], update)
+			after[k*run+j] = change(after[k*run+j], update)
 		}
 	}
-	round(now)
+	round(after)
 	for k, at := range offsets {
-		for j, x := range now[k*run : (k+1)*run] {
+		for j, x := range after[k*run : (k+1)*run] {
 			dst[at+j] = D(x)
 		}
 	}
 	u.add(func() {
 		for k, at := range offsets {
-			copy(dst[at:], old[k*run:(k+1)*run])
+			copy(dst[at:], before[k*run:(k+1)*run])
 		}
 	})
 }

@@ -45,22 +45,9 @@ func (t *team) run(ctx context.Context, workers, tasks int, f func(worker, task 
 	j := &job{ctx: ctx, workers: workers, tasks: tasks, f: f, finished: make(chan struct{}, 1)}
 	t.job.Store(j)
 	defer t.job.Store(nil)
-	for n := t.helpers.Load(); int(n) < min(workers, runtime.GOMAXPROCS(0))-1; n = t.helpers.Load() {
-		if t.helpers.CompareAndSwap(n, n+1) {
-			go t.help()
-		}
-	}
+	t.startHelpers(min(workers, runtime.GOMAXPROCS(0)) - 1) // this goroutine works too
 	j.work(0)
-	// Helpers may still compute their last tasks. Look a while before blocking, which costs more than a short wait.
-	for i := 0; j.done.Load() < int64(tasks); i++ {
-		if i == looks {
-			<-j.finished
-			break
-		}
-		if i%8 == 7 {
-			runtime.Gosched()
-		}
-	}
+	j.wait()
 	if p := j.panicked.Load(); p != nil {
 		panic(*p)
 	}
@@ -68,6 +55,29 @@ func (t *team) run(ctx context.Context, workers, tasks int, f func(worker, task 
 		return true, cmp.Or(*err, ctx.Err())
 	}
 	return true, ctx.Err()
+}
+
+// startHelpers starts goroutines until there are at least count.
+func (t *team) startHelpers(count int) {
+	for n := t.helpers.Load(); int(n) < count; n = t.helpers.Load() {
+		if t.helpers.CompareAndSwap(n, n+1) {
+			go t.help()
+		}
+	}
+}
+
+// wait returns when all tasks are finished. Helpers may still compute their last ones, which usually takes less time
+// than blocking. So it looks for a while before it blocks, and lets other goroutines run at every eighth look.
+func (j *job) wait() {
+	for i := 0; j.done.Load() < int64(j.tasks); i++ {
+		if i == looks {
+			<-j.finished
+			return
+		}
+		if i%8 == 7 {
+			runtime.Gosched()
+		}
+	}
 }
 
 // help works on jobs until none has come for a moment.

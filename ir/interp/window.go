@@ -148,8 +148,8 @@ func convTranspose(c *call) (value, error) {
 }
 
 // convolve returns the elements of a convolution before rounding. It adds up the terms of an element in order: by
-// channel of the element's group, and then by position in the kernel. weight returns the index of the kernel that
-// connects an input channel to an output channel.
+// channel of the element's group, and then by position in the kernel. inputCoord is the argument of taps. weight
+// returns the index of the kernel that connects an input channel to an output channel.
 func (w *window) convolve(c *call, inputCoord func(axis, out, k int) (int, bool),
 	weight func(in, out int) int) ([]float64, error) {
 	x, weights := c.args[0].floats(), c.args[1].floats()
