@@ -52,9 +52,9 @@ func (f *affineFormat) quantize(a *affineBlock, x *[256]float32, importance []fl
 	a.d, d = roundHalf(round(a.scales[:groups], scales[:groups]))
 	a.dmin, dmin = roundHalf(round(a.mins[:groups], depths[:groups]))
 	for g := range groups {
-		if s := d * float32(a.scales[g]); s != 0 {
-			m := float32(dmin * float32(a.mins[g]))
-			f.requantize(a.q[g*f.group:][:f.group], x[g*f.group:], s, m)
+		if scale := d * float32(a.scales[g]); scale != 0 {
+			minimum := float32(dmin * float32(a.mins[g])) // the conversion prevents a fused multiply-add
+			f.requantize(a.q[g*f.group:][:f.group], x[g*f.group:], scale, minimum)
 		}
 	}
 }

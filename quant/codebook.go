@@ -138,9 +138,9 @@ func (c *codebook) nearest(q *quarterCosts, hint int) (pos int, cost float32) {
 		}
 	}
 	least := minOf(&q[2]) + minOf(&q[3]) // the least cost of any second half
-	h := c.order[hint]
-	pos, cost = hint, q[0][h.first/maxQuarters]+q[1][h.first%maxQuarters]+second[h.second]
-	half := -1
+	guess := c.order[hint]
+	pos, cost = hint, q[0][guess.first/maxQuarters]+q[1][guess.first%maxQuarters]+second[guess.second]
+	half := -1 // the code of the first half with quarter costs a and b
 	for _, a := range q[0] {
 		for _, b := range q[1] {
 			half++

@@ -93,13 +93,13 @@ func fitScale(q []byte, x, w []float32, r levelRange) (scale float32) {
 	return scale
 }
 
-// sums sets the levels nearest to x for the inverse scale id. It returns the weighted sums of level times element and
+// sums sets the levels nearest to x for the inverse scale inv. It returns the weighted sums of level times element and
 // of level squared.
-func (r levelRange) sums(levels *[maxGroup]float32, x, w []float32, id float32) (qx, qq float32) {
+func (r levelRange) sums(levels *[maxGroup]float32, x, w []float32, inv float32) (qx, qq float32) {
 	least, most := float32(r.least), float32(r.most)
 	w = w[:len(x)]
 	for i, v := range x {
-		q := roundLevel(id * v)
+		q := roundLevel(inv * v)
 		if q > most {
 			q = most
 		}
@@ -160,13 +160,13 @@ type lineSearch struct {
 // fit returns the scale and depth with the least error for x under the weights w, and sets q to the levels. The depth
 // is not negative.
 func (s *lineSearch) fit(q []byte, x, w []float32) (scale, depth float32) {
-	lower, hi := minMax(x)
+	lower, upper := minMax(x)
 	if lower > 0 {
 		lower = 0
 	}
 	top := float32(s.top)
-	id := top / (hi - lower)
-	if hi == lower || id > math.MaxFloat32 {
+	inv := top / (upper - lower)
+	if upper == lower || inv > math.MaxFloat32 {
 		clear(q)
 		return 0, -lower
 	}
@@ -176,13 +176,13 @@ func (s *lineSearch) fit(q []byte, x, w []float32) (scale, depth float32) {
 		g.wx += float32(w[i] * v)
 	}
 	var levels [maxGroup]float32
-	g.sums(&levels, id, lower, top)
+	g.sums(&levels, inv, lower, top)
 	g.put(q, &levels)
-	scale = 1 / id
+	scale = 1 / inv
 	best := g.errorOf(&levels, scale, lower, math.MaxFloat32)
 	for i := range s.tries + 1 {
-		span := top + (s.first + float32(s.step*float32(i))) // levels from lower to hi
-		slope, start, ok := g.line(g.sums(&levels, span/(hi-lower), lower, top))
+		span := top + (s.first + float32(s.step*float32(i))) // levels from lower to upper
+		slope, start, ok := g.line(g.sums(&levels, span/(upper-lower), lower, top))
 		if !ok {
 			continue
 		}
@@ -204,11 +204,11 @@ type lineGroup struct {
 // levelSums are the weighted sums of the levels q, of q*q and of q*x.
 type levelSums struct{ q, qq, qx float32 }
 
-// sums sets the levels nearest to x for the inverse scale id, with level zero at lower, and returns their sums.
-func (g *lineGroup) sums(levels *[maxGroup]float32, id, lower, top float32) (s levelSums) {
+// sums sets the levels nearest to x for the inverse scale inv, with level zero at lower, and returns their sums.
+func (g *lineGroup) sums(levels *[maxGroup]float32, inv, lower, top float32) (s levelSums) {
 	w := g.w[:len(g.x)]
 	for i, v := range g.x {
-		q := roundLevel(id * (v - lower))
+		q := roundLevel(inv * (v - lower))
 		if q > top {
 			q = top
 		}

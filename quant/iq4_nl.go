@@ -23,10 +23,10 @@ func putIQ4(y *[32]float32, d float32, qs *[16]byte) {
 	}
 }
 
-// packIQ4 stores the nearest levels of x with inverse scale id.
-func packIQ4(qs *[16]byte, x *[32]float32, id float32) {
+// packIQ4 stores the nearest levels of x with inverse scale inv.
+func packIQ4(qs *[16]byte, x *[32]float32, inv float32) {
 	for i := range qs {
-		qs[i] = nearestIQ4(id*x[i]) | nearestIQ4(id*x[i+16])<<4
+		qs[i] = nearestIQ4(inv*x[i]) | nearestIQ4(inv*x[i+16])<<4
 	}
 }
 
@@ -92,10 +92,10 @@ func fitIQ4(x *[32]float32, importance []float32, spread float32) float32 {
 }
 
 // sumsIQ4 returns the weighted sums of level times element and of level squared, for the levels nearest to x with the
-// inverse scale id.
-func sumsIQ4(x, w *[32]float32, id float32) (qx, qq float32) {
+// inverse scale inv.
+func sumsIQ4(x, w *[32]float32, inv float32) (qx, qq float32) {
 	for i, v := range x {
-		q := float32(valuesIQ4NL[nearestIQ4(id*v)])
+		q := float32(valuesIQ4NL[nearestIQ4(inv*v)])
 		wq := w[i] * q
 		qx += float32(wq * v)
 		qq += float32(wq * q)

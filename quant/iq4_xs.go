@@ -32,10 +32,10 @@ func quantizeIQ4_XS(block []byte, src, weights []float32) {
 	largest, _ := absMax(scales[:])
 	d := -largest / 32
 	putHalf(b[:], d)
-	id := inverse(d)
+	inv := inverse(d)
 	var high uint16
 	for g, scale := range scales {
-		s := max(-32, min(roundHalfEven(id*scale), 31))
+		s := max(-32, min(roundHalfEven(inv*scale), 31))
 		packIQ4((*[16]byte)(b[8+16*g:]), (*[32]float32)(x[32*g:]), inverse(d*float32(s)))
 		bits := uint16(s + 32) // stored without a sign; the low four bits and the high two are apart
 		b[4+g/2] |= byte(bits&15) << (g % 2 * 4)

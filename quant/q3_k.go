@@ -59,9 +59,9 @@ func quantizeQ3_K(block []byte, src, weights []float32) {
 	half, d := roundHalf(roundSignedScales(&rounded, &scales, -32, 31))
 	levelsQ3_K.requantize(&q, x, &rounded, d)
 
-	// The third bit of a level goes to hmask, and the low two bits to qs.
+	hmask := b[:32]
 	for i, v := range q {
-		b[i%32] |= v >> 2 << (i / 32)
+		hmask[i%32] |= v >> 2 << (i / 32) // the third bit of the level
 	}
 	packTwoBits((*[64]byte)(b[32:]), &q)
 	putScalesQ3_K((*[12]byte)(b[96:]), &rounded)

@@ -24,11 +24,11 @@ func quantizeQ4_0(block []byte, src, weights []float32) {
 	}
 	largest, _ := absMax(x[:])
 	d := largest / -8
-	id := inverse(d)
+	inv := inverse(d)
 	putHalf(b[:], d)
 	for i := range 16 {
-		lo := nibble(float32(x[i]*id) + 8.5) // truncation after adding 8.5 rounds to -8..7, stored as 0..15
-		hi := nibble(float32(x[i+16]*id) + 8.5)
+		lo := nibble(float32(x[i]*inv) + 8.5) // truncation after adding 8.5 rounds to -8..7, stored as 0..15
+		hi := nibble(float32(x[i+16]*inv) + 8.5)
 		b[2+i] = lo | hi<<4
 	}
 }

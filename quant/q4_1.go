@@ -25,12 +25,12 @@ func quantizeQ4_1(block []byte, src, weights []float32) {
 	}
 	lo, hi := minMax(x[:])
 	d := (hi - lo) / 15
-	id := inverse(d)
+	inv := inverse(d)
 	putHalf(b[0:], d)
 	putHalf(b[2:], lo)
 	for i := range 16 {
-		q0 := nibble(float32((x[i]-lo)*id) + 0.5)
-		q1 := nibble(float32((x[i+16]-lo)*id) + 0.5)
+		q0 := nibble(float32((x[i]-lo)*inv) + 0.5)
+		q1 := nibble(float32((x[i+16]-lo)*inv) + 0.5)
 		b[4+i] = q0 | q1<<4
 	}
 }

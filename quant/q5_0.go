@@ -27,12 +27,12 @@ func quantizeQ5_0(block []byte, src, weights []float32) {
 	}
 	largest, _ := absMax(x[:])
 	d := largest / -16
-	id := inverse(d)
+	inv := inverse(d)
 	putHalf(b[:], d)
 	var q [32]byte
 	for i, v := range x {
 		// Truncation after adding 16.5 rounds; levels are stored from 0 on.
-		q[i] = byte(min(int32(float32(v*id)+16.5), 31))
+		q[i] = byte(min(int32(float32(v*inv)+16.5), 31))
 	}
 	putFiveBits((*[20]byte)(b[2:]), &q)
 }

@@ -28,12 +28,12 @@ func quantizeQ5_1(block []byte, src, weights []float32) {
 	}
 	lo, hi := minMax(x[:])
 	d := (hi - lo) / 31
-	id := inverse(d)
+	inv := inverse(d)
 	putHalf(b[0:], d)
 	putHalf(b[2:], lo)
 	var q [32]byte
 	for i, v := range x {
-		q[i] = byte(min(int32(float32((v-lo)*id)+0.5), 31))
+		q[i] = byte(min(int32(float32((v-lo)*inv)+0.5), 31))
 	}
 	putFiveBits((*[20]byte)(b[4:]), &q)
 }

@@ -53,13 +53,19 @@ func quantizeQ6_K(block []byte, src, weights []float32) {
 	var rounded [16]int8
 	half, d := roundHalf(roundSignedScales(&rounded, &scales, -128, 127))
 	levelsQ6_K.requantize(&q, x, &rounded, d)
-	for i, v := range q { // the layout is described at dequantizeQ6_K
-		half, run := i/128, i/32%4
-		b[half*64+run%2*32+i%32] |= v & 15 << (run / 2 * 4)
-		b[128+half*32+i%32] |= v >> 4 << (2 * run)
-	}
+	packSixBits((*[192]byte)(b[:]), &q)
 	for g, s := range rounded {
 		b[192+g] = byte(s)
 	}
 	binary.LittleEndian.PutUint16(b[208:], half)
+}
+
+// packSixBits adds the levels q to the zeroed ql and qh of a block, in the layout that dequantizeQ6_K describes.
+func packSixBits(b *[192]byte, q *[256]byte) {
+	ql, qh := b[:128], b[128:]
+	for i, v := range q {
+		half, run := i/128, i/32%4
+		ql[half*64+run%2*32+i%32] |= v & 15 << (run / 2 * 4)
+		qh[half*32+i%32] |= v >> 4 << (2 * run)
+	}
 }

@@ -14,9 +14,9 @@ func quantizeQ8_0(block []byte, src, _ []float32) {
 	x, b := (*[32]float32)(src), (*[34]byte)(block)
 	_, magnitude := absMax(x[:])
 	d := magnitude / 127
-	id := inverse(d)
+	inv := inverse(d)
 	putHalf(b[:], d)
 	for i, v := range x {
-		b[2+i] = byte(roundHalfAway(v * id))
+		b[2+i] = byte(roundHalfAway(v * inv))
 	}
 }

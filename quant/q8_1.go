@@ -17,10 +17,10 @@ func quantizeQ8_1(block []byte, src, _ []float32) {
 	x, b := (*[32]float32)(src), (*[36]byte)(block)
 	_, magnitude := absMax(x[:])
 	d := magnitude / 127
-	id := inverse(d)
+	inv := inverse(d)
 	var sum int32
 	for i, v := range x {
-		q := roundHalfAway(v * id)
+		q := roundHalfAway(v * inv)
 		b[4+i] = byte(q)
 		sum += q
 	}

@@ -21,15 +21,15 @@ func quantizeQ8_K(block []byte, src, _ []float32) {
 	x, b := (*[256]float32)(src), (*[292]byte)(block)
 	largest, _ := absMax(x[:])
 	clear(b[:])
-	id := -127 / largest // the inverse of d
-	if abs32(id) > math.MaxFloat32 {
+	inv := -127 / largest // the inverse of d
+	if abs32(inv) > math.MaxFloat32 {
 		return // zero, or too small for a finite inverse scale
 	}
-	binary.LittleEndian.PutUint32(b[:], math.Float32bits(1/id))
+	binary.LittleEndian.PutUint32(b[:], math.Float32bits(1/inv))
 	for g := range 16 {
 		var sum int32
 		for i := g * 16; i < g*16+16; i++ {
-			q := min(roundHalfEven(id*x[i]), 127)
+			q := min(roundHalfEven(inv*x[i]), 127)
 			b[4+i] = byte(q)
 			sum += q
 		}

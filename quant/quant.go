@@ -125,18 +125,18 @@ func Quantize(dst []byte, t ir.DType, src []float32, opt *Options) error {
 }
 
 // encode encodes blocks lo to hi-1 of src. It returns a *ValueError for a value that the format cannot represent.
-func encode(c codec, t ir.DType, dst []byte, src, weights []float32, lo, hi int) error {
+func encode(format codec, t ir.DType, dst []byte, src, weights []float32, lo, hi int) error {
 	elems, bytes := t.BlockElems(), t.BlockBytes()
 	for i := lo; i < hi; i++ {
 		x := src[i*elems:][:elems]
-		if j := firstAbove(x, c.limit); j >= 0 {
-			return &ValueError{Type: t, Index: i*elems + j, Value: x[j], Limit: c.limit}
+		if j := firstAbove(x, format.limit); j >= 0 {
+			return &ValueError{Type: t, Index: i*elems + j, Value: x[j], Limit: format.limit}
 		}
 		var w []float32
 		if weights != nil {
 			w = weights[i*elems%len(weights):][:elems] // the same weights for each row
 		}
-		c.quantize(dst[i*bytes:][:bytes], x, w)
+		format.quantize(dst[i*bytes:][:bytes], x, w)
 	}
 	return nil
 }

@@ -18,13 +18,13 @@ func dequantizeTQ2_0(dst []float32, block []byte) {
 func quantizeTQ2_0(block []byte, src, _ []float32) {
 	x, b := (*[256]float32)(src), (*[66]byte)(block)
 	_, d := absMax(x[:])
-	id := inverse(d)
+	inv := inverse(d)
 	clear(b[:])
 	putHalf(b[64:], d)
 	for run := range 8 {
 		qs, shift := (*[32]byte)(b[run/4*32:]), run%4*2
 		for i := range qs {
-			t := roundHalfAway(x[run*32+i]*id) + 1
+			t := roundHalfAway(x[run*32+i]*inv) + 1
 			qs[i] |= byte(t) << shift
 		}
 	}

@@ -11,9 +11,9 @@ func fitWeighted(x *[32]float32, importance []float32, r levelRange) (d uint16, 
 	var w [32]float32
 	weighImportance(w[:], x[:], importance, meanSquare2(x[:]))
 	d, scale := roundHalf(fitScale(q[:], x[:], w[:], r))
-	id := inverse(scale)
+	inv := inverse(scale)
 	for i, v := range x {
-		q[i] = byte(r.nearest(id*v) - r.least)
+		q[i] = byte(r.nearest(inv*v) - r.least)
 	}
 	return d, q
 }
@@ -32,10 +32,10 @@ func fitWeightedLine(x *[32]float32, importance []float32, top int32) (d, m uint
 	scale, depth := search.fit(q[:], above[:], w[:])
 	d, scale = roundHalf(scale)
 	m, lower := roundHalf(base - depth)
-	id := inverse(scale)
+	inv := inverse(scale)
 	r := levelRange{0, top}
 	for i, v := range x {
-		q[i] = byte(r.nearest(id * (v - lower)))
+		q[i] = byte(r.nearest(inv * (v - lower)))
 	}
 	return d, m, q
 }

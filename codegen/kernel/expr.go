@@ -214,41 +214,61 @@ func (b *Builder) decided(op ir.Op, t ir.DType, args []*Expr) *Expr {
 	case op == ir.OpWhere && args[1] == args[2] && args[1].DType == t:
 		return args[1]
 	case (op == ir.OpMin || op == ir.OpMax) && t.IsInteger():
-		for i, a := range args { // is a at most 0, and the other argument at least 0?
-			x := args[1-i]
-			if a.Kind != ExprConst || a.Int > 0 || a.DType != t || x.DType != t || !x.isUnsigned() {
-				continue
-			}
-			if op == ir.OpMin {
-				return a
-			}
-			return x
-		}
+		return decidedExtremum(op, t, args)
 	case (op == ir.OpAdd || op == ir.OpSub) && t.IsInteger() && args[1].Kind == ExprConst && args[1].Int == 0 &&
 		args[0].DType == t:
 		return args[0]
 	case (op == ir.OpAnd || op == ir.OpOr) && t == ir.Bool:
-		for i, a := range args {
-			if a.Kind != ExprConst {
-				continue
-			}
-			if (a.Int != 0) == (op == ir.OpAnd) { // true and x, false or x
-				return args[1-i]
-			}
-			return a // false and x, true or x
-		}
+		return decidedLogic(op, args)
 	case t == ir.Bool && len(args) == 2: // a comparison
-		x, isX := args[0].coordinate()
-		y, isY := args[1].coordinate()
-		if !isX || !isY {
-			return nil
+		return b.decidedComparison(op, args[0], args[1])
+	}
+	return nil
+}
+
+// decidedExtremum is decided for the minimum or maximum of two integers. It returns one of them if one is a constant of
+// at most 0 and the other is at least 0.
+func decidedExtremum(op ir.Op, t ir.DType, args []*Expr) *Expr {
+	for i, a := range args {
+		x := args[1-i]
+		if a.Kind != ExprConst || a.Int > 0 || a.DType != t || x.DType != t || !x.isUnsigned() {
+			continue
 		}
-		switch holds, fails := compare(op, x, y); {
-		case holds:
-			return b.Integer(t, 1)
-		case fails:
-			return b.Integer(t, 0)
+		if op == ir.OpMin {
+			return a
 		}
+		return x
+	}
+	return nil
+}
+
+// decidedLogic is decided for "and" and "or" of two bools. It returns one of them if one is constant.
+func decidedLogic(op ir.Op, args []*Expr) *Expr {
+	for i, a := range args {
+		if a.Kind != ExprConst {
+			continue
+		}
+		if (a.Int != 0) == (op == ir.OpAnd) { // true and x, false or x
+			return args[1-i]
+		}
+		return a // false and x, true or x
+	}
+	return nil
+}
+
+// decidedComparison is decided for a comparison. It returns a constant if both operands are coordinates and the result
+// is provable.
+func (b *Builder) decidedComparison(op ir.Op, left, right *Expr) *Expr {
+	x, isX := left.coordinate()
+	y, isY := right.coordinate()
+	if !isX || !isY {
+		return nil
+	}
+	switch holds, fails := compare(op, x, y); {
+	case holds:
+		return b.Integer(ir.Bool, 1)
+	case fails:
+		return b.Integer(ir.Bool, 0)
 	}
 	return nil
 }

@@ -73,15 +73,20 @@ func Map(k *Kernel, e Edit) *Kernel {
 	}
 	to.Fault = m.fault(to.Fault)
 	to.Stores = edited(m, to.Stores, e.Stores, m.Store)
-	to.After = nil
-	// The new kernel waits for everything that the kernels of its parts wait for.
 	for _, part := range *m.parts {
 		part.bindImplied()
-		to.After = append(to.After, part.From.After...)
 	}
-	slices.Sort(to.After)
-	to.After = slices.Compact(to.After)
+	to.After = m.waitsFor()
 	return &to
+}
+
+// waitsFor returns the values that the kernels of all parts wait for.
+func (m *Mapping) waitsFor() (after []int) {
+	for _, part := range *m.parts {
+		after = append(after, part.From.After...)
+	}
+	slices.Sort(after)
+	return slices.Compact(after)
 }
 
 // edited returns a list of parts of the new kernel: the edit's result, or the old list with each part rewritten.

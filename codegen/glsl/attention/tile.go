@@ -256,22 +256,32 @@ func (t *flashTile) acrossLanes(array expr.Array, op string) {
 		}
 		return expr.Binary(op, a, b)
 	}
-	if t.lanes == 1 {
-		return
+	switch {
+	case t.lanes == 1: // the lane has the whole row
+	case t.s.Subgroup > 0:
+		t.joinByShuffles(array, join)
+	default:
+		t.joinInSharedMemory(array, join)
 	}
-	if t.s.Subgroup > 0 {
-		t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
-			x := array.At(i)
-			for step := t.lanes / 2; step > 0; step /= 2 {
-				mask := step
-				if t.s.Paired && step > 1 {
-					mask *= 2 // in a block of 2x2, the next row is in between
-				}
-				t.Assign(x, join(x, emit.Shuffled(x, mask)))
+}
+
+// joinByShuffles joins each element of an array with the elements of the lanes that share its row, which are in one
+// subgroup.
+func (t *flashTile) joinByShuffles(array expr.Array, join func(a, b expr.Expr) expr.Expr) {
+	t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
+		x := array.At(i)
+		for step := t.lanes / 2; step > 0; step /= 2 {
+			mask := step
+			if t.s.Paired && step > 1 {
+				mask *= 2 // in a block of 2x2, the next row is in between
 			}
-		})
-		return
-	}
+			t.Assign(x, join(x, emit.Shuffled(x, mask)))
+		}
+	})
+}
+
+// joinInSharedMemory joins each element of an array with the elements of the lanes that share its row.
+func (t *flashTile) joinInSharedMemory(array expr.Array, join func(a, b expr.Expr) expr.Expr) {
 	place := func(row, lane expr.Expr) expr.Expr {
 		return expr.At(t.partial, expr.Flat(row, t.lanes, lane))
 	}

@@ -34,7 +34,7 @@ func EmitVec(e *emit.Emitter) {
 
 	v.Blank()
 	key0 := v.keyLoop(first, end, s.TileN)
-	v.scores(key0, end)
+	v.weighKeys(key0, end)
 	v.addValues()
 	v.Close()
 	v.joinTeams()
@@ -131,8 +131,31 @@ func rawQuad(e *emit.Emitter, x *kernel.Expr, a emit.Along, at expr.Expr) expr.E
 	return e.Element(b, 4, expr.Binary("/", e.IndexAt(x.Index, a.Axis, at), expr.Uint(4)))
 }
 
-// scores multiplies the team's keys by the queries of all rows, and converts the results to weights.
-func (v *flashVec) scores(key0, end expr.Expr) {
+// weighKeys multiplies the team's keys by the queries of all rows, and converts the results to weights.
+func (v *flashVec) weighKeys(key0, end expr.Expr) {
+	v.multiplyKeys(key0, end)
+	v.Repeat("r", v.rows, func(r expr.Expr) {
+		v.bindRow(r)
+		best := v.Variable("float", "best", v.top.At(r))
+		v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
+			key := v.Variable("uint", "key", v.keyOf(key0, u))
+			v.BindAxis(v.ax.Key, expr.Call("min", key, expr.Binary("-", end, expr.Uint(1))))
+			v.Assign(v.scoreAt(r, u), v.seenScore(v.scoreAt(r, u), key, end))
+			v.AtLeast(best, v.scoreAt(r, u))
+		})
+		v.Comment("While no key counts, any finite number does in place of the largest score.")
+		shift, correction := v.rebase(best, v.top.At(r))
+		v.Assign(v.top.At(r), best)
+		v.rescale(r, correction)
+		v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
+			v.Assign(v.scoreAt(r, u), expr.Call("exp2", expr.Binary("-", v.scoreAt(r, u), shift)))
+			v.Update(v.total.At(r), "+=", v.scoreAt(r, u))
+		})
+	})
+}
+
+// multiplyKeys loads the keys and values of a step, and sets the scores to the products of the keys and the queries.
+func (v *flashVec) multiplyKeys(key0, end expr.Expr) {
 	s := v.s
 	key4 := v.fetch(v.a.K, v.dotAxis(), "keys4", v.dots, key0, end)
 	v.value4 = v.fetch(v.a.V, v.valueAxis(), "values4", v.quads, key0, end)
@@ -148,24 +171,6 @@ func (v *flashVec) scores(key0, end expr.Expr) {
 	})
 	v.Comment("The lanes of a team add up what each has of a product.")
 	v.Repeat("i", v.rows*s.ThreadN, func(i expr.Expr) { v.SumLanes(v.score.At(i), v.lanes/2) })
-	v.Repeat("r", v.rows, func(r expr.Expr) {
-		v.bindRow(r)
-		best := v.Variable("float", "best", v.top.At(r))
-		v.Repeat("u", s.ThreadN, func(u expr.Expr) {
-			key := v.Variable("uint", "key", v.keyOf(key0, u))
-			v.BindAxis(v.ax.Key, expr.Call("min", key, expr.Binary("-", end, expr.Uint(1))))
-			v.Assign(v.scoreAt(r, u), v.seenScore(v.scoreAt(r, u), key, end))
-			v.AtLeast(best, v.scoreAt(r, u))
-		})
-		v.Comment("While no key counts, any finite number does in place of the largest score.")
-		shift, correction := v.rebase(best, v.top.At(r))
-		v.Assign(v.top.At(r), best)
-		v.rescale(r, correction)
-		v.Repeat("u", s.ThreadN, func(u expr.Expr) {
-			v.Assign(v.scoreAt(r, u), expr.Call("exp2", expr.Binary("-", v.scoreAt(r, u), shift)))
-			v.Update(v.total.At(r), "+=", v.scoreAt(r, u))
-		})
-	})
 }
 
 // seenScore returns the score of the bound row and a key. dot is the dot product of the scaled query and the key. The

@@ -37,13 +37,10 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 		Parts(e, b)
 	}
 	e.Need(emit.NeedFloat16)
-	// base is what the f16 with a byte in its lowest bits has more than the quant.
-	base, flip := 1024+f.Bias, ""
+	value, flip := "scale", ""
 	if f.Signed {
-		// Flipping the top bit of a signed byte adds 128 to it.
-		base, flip = base+128, " ^ 0x80808080u"
+		flip = " ^ 0x80808080u" // adds 128 to each of four signed bytes; halvesOfWord subtracts it again
 	}
-	value := "scale"
 	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;"}
 	if f.Affine {
 		lines = append(lines, "f16vec2 scale = f16vec2(scale_NAME(block, first));")
@@ -61,18 +58,28 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 		lines = append(lines, "uvec4 octet;", "[[unroll]] for (uint n = 0u; n < 2u; ++n) {",
 			"    uint e = first + 4u * n;", "    uint q = quants_NAME(block, "+of)
 	}
+	return octetFunction(e, b, append(append(lines, halvesOfWord(f, value)...), "}", "return octet;"))
+}
+
+// halvesOfWord returns the lines that decode the four quants in word q to f16, as half n of an octet. scale is the GLSL
+// of the factor of the quants.
+func halvesOfWord(f blockFormat, scale string) []string {
+	// base is what the f16 with a byte in its lowest bits has more than the quant.
+	base := 1024 + f.Bias
+	if f.Signed {
+		base += 128
+	}
 	// 0x6400 is 1024 in f16. even has bytes 0 and 2 of q, odd has bytes 1 and 3.
-	lines = append(lines,
+	lines := []string{
 		fmt.Sprintf("    f16vec2 even = (unpackFloat2x16(q & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;", base,
-			value),
+			scale),
 		fmt.Sprintf("    f16vec2 odd = (unpackFloat2x16(q >> 8 & 0x00ff00ffu | 0x64006400u) - float16_t(%d)) * %s;",
-			base, value))
+			base, scale)}
 	if f.Affine {
 		lines = append(lines, "    even += scale.y;", "    odd += scale.y;")
 	}
-	lines = append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));",
-		"    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));", "}", "return octet;")
-	return octetFunction(e, b, lines)
+	return append(lines, "    octet[2u * n] = packFloat2x16(f16vec2(even.x, odd.x));",
+		"    octet[2u * n + 1u] = packFloat2x16(f16vec2(even.y, odd.y));")
 }
 
 // octetFunction adds an OctetDecoder with the given lines as its body, and returns its name.

@@ -55,25 +55,27 @@ func (c *coopMat) multiply(stage expr.Expr) {
 	c.Comment("Multiply the tiles in shared memory.")
 	steps := c.s.TileK / c.s.FragK
 	c.Repeat("part", steps, func(step expr.Expr) {
-		as := map[*Operand]expr.Array{}
+		fragmentsOfA := map[*Operand]expr.Array{}
 		for _, st := range c.operands[:len(c.A)] {
-			as[st.Operand] = c.Array(emit.Fragment(c.s.Fragment, c.dtype, "A"), "frag_"+st.Name, rows)
+			fragmentsOfA[st.Operand] = c.Array(emit.Fragment(c.s.Fragment, c.dtype, "A"), "frag_"+st.Name, rows)
 		}
 		c.Repeat("i", rows, func(i expr.Expr) {
 			for _, st := range c.operands[:len(c.A)] {
-				c.loadFragment(st, as[st.Operand].At(i), stage, expr.Plus(c.fragRow, expr.Times(i, c.s.FragM)), step)
+				line := expr.Plus(c.fragRow, expr.Times(i, c.s.FragM))
+				c.loadFragment(st, fragmentsOfA[st.Operand].At(i), stage, line, step)
 			}
 		})
 		c.Repeat("j", cols, func(j expr.Expr) {
-			bs := map[*Operand]expr.Expr{}
+			fragmentsOfB := map[*Operand]expr.Expr{}
 			for _, st := range c.operands[len(c.A):] {
-				bs[st.Operand] = c.Unset(emit.Fragment(c.s.Fragment, c.dtype, "B"), "frag_"+st.Name)
-				c.loadFragment(st, bs[st.Operand], stage, expr.Plus(c.fragCol, expr.Times(j, c.s.FragN)), step)
+				fragmentsOfB[st.Operand] = c.Unset(emit.Fragment(c.s.Fragment, c.dtype, "B"), "frag_"+st.Name)
+				line := expr.Plus(c.fragCol, expr.Times(j, c.s.FragN))
+				c.loadFragment(st, fragmentsOfB[st.Operand], stage, line, step)
 			}
 			c.Repeat("i", rows, func(i expr.Expr) {
 				for _, p := range c.MatMuls {
 					sum := p.Sums.At(expr.Flat(i, cols, j))
-					c.MultiplyAdd(sum, as[p.A].At(i), bs[p.B])
+					c.MultiplyAdd(sum, fragmentsOfA[p.A].At(i), fragmentsOfB[p.B])
 				}
 			})
 		})

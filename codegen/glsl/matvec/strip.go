@@ -58,6 +58,9 @@ func (v *matVec) prepareArithmetic() {
 	}
 }
 
+// twoTo24 is 2^24 in GLSL. It is the factor between a quant and the quant unpacked as a subnormal f16 number.
+const twoTo24 = "16777216.0"
+
 // subnormal reports whether quants are unpacked as subnormal f16 numbers, which are 2^-24 times their value.
 func (v *matVec) subnormal() bool { return v.S.Subnormals && !v.S.IntDot }
 
@@ -81,7 +84,7 @@ func (v *matVec) scaleUpSums() {
 	}
 	v.Repeat("i", v.S.ThreadM*v.S.ThreadN, func(i expr.Expr) {
 		for _, sum := range v.SumsAt(i) {
-			v.Update(sum, "*=", expr.Of("16777216.0"))
+			v.Update(sum, "*=", expr.Of(twoTo24))
 		}
 	})
 }
@@ -268,7 +271,7 @@ func (v *matVec) scaleOf(b *emit.Buffer, block expr.Expr, at position) expr.Expr
 // Here q are the quants, and x the elements of a row of A. dots has sum(x * q) for each row, and row has sum(x). If
 // rows are int8, these sums are integers, and each row has a scale too. With smallSums, dots already includes the bias.
 func (v *matVec) addScaled(at position, n int, j, block expr.Expr, dots expr.Array, row rowArrays) {
-	f, ints := v.run.Form, v.S.IntDot
+	form, ints := v.run.Form, v.S.IntDot
 	number := func(x int) expr.Expr {
 		if ints {
 			return expr.Int(int64(x))
@@ -278,24 +281,25 @@ func (v *matVec) addScaled(at position, n int, j, block expr.Expr, dots expr.Arr
 	scale := v.scaleOf(v.blockBuffer(v.MatMuls[n].B), block, at)
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
 		sum := v.SumsAt(expr.Flat(i, v.S.ThreadN, j))[n]
-		dot, x, a := dots.At(i), row.sums.At(i), row.scales.At(i)
+		dot, rowSum, rowScale := dots.At(i), row.sums.At(i), row.scales.At(i)
 		// Quants that became subnormal halves are 2^24 times too small.
 		if v.subnormal() && !v.smallSums() {
-			dot = expr.Binary("*", expr.Of("16777216.0"), dot)
+			dot = expr.Binary("*", expr.Of(twoTo24), dot)
 		}
-		if f.Halved { // the decoder returns half of each quant
+		if form.Halved { // the decoder returns half of each quant
 			dot = expr.Binary("*", number(2), dot)
 		}
-		if f.Bias != 0 && !f.Affine && !v.smallSums() {
-			dot = expr.Binary("-", dot, expr.Binary("*", number(f.Bias), x))
+		if form.Bias != 0 && !form.Affine && !v.smallSums() {
+			dot = expr.Binary("-", dot, expr.Binary("*", number(form.Bias), rowSum))
 		}
 		switch {
-		case f.Affine && ints:
-			v.Update(sum, "+=", expr.Format("%s * (%s.x * float(%s) + %s.y * float(%s))", a, scale, dot, scale, x))
-		case f.Affine:
-			v.Update(sum, "+=", expr.Format("%s.x * %s + %s.y * %s", scale, factorsOf(dot), scale, x))
+		case form.Affine && ints:
+			v.Update(sum, "+=", expr.Format("%s * (%s.x * float(%s) + %s.y * float(%s))", rowScale, scale, dot, scale,
+				rowSum))
+		case form.Affine:
+			v.Update(sum, "+=", expr.Format("%s.x * %s + %s.y * %s", scale, factorsOf(dot), scale, rowSum))
 		case ints:
-			v.Update(sum, "+=", expr.Format("%s * %s * float(%s)", a, scale, dot))
+			v.Update(sum, "+=", expr.Format("%s * %s * float(%s)", rowScale, scale, dot))
 		default:
 			v.Update(sum, "+=", expr.Format("%s * %s", scale, factorsOf(dot)))
 		}

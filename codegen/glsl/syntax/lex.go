@@ -127,31 +127,28 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 		return format, nil, nil
 	}
 	var b strings.Builder
-	next := 0
-	for i := 0; i < len(format); i++ {
-		at := strings.IndexByte(format[i:], '%')
-		if at < 0 {
-			b.WriteString(format[i:])
+	next := 0 // the number of the argument that the next verb inserts
+	for rest := format; rest != ""; {
+		text, verb, found := strings.Cut(rest, "%")
+		b.WriteString(text)
+		if !found {
 			break
 		}
-		b.WriteString(format[i : i+at])
-		i += at + 1 // after the percent sign
-		if i < len(format) && format[i] == '%' {
+		if after, isPercent := strings.CutPrefix(verb, "%"); isPercent {
 			b.WriteByte('%')
+			rest = after
 			continue
 		}
 		// An explicit argument index, such as %[2]s.
-		if i+2 < len(format) && format[i] == '[' && format[i+2] == ']' {
-			next = int(format[i+1] - '1')
-			i += 3
+		if len(verb) > 2 && verb[0] == '[' && verb[2] == ']' {
+			next = int(verb[1] - '1')
+			verb = verb[3:]
 		}
-		flags := i
-		for i < len(format) && strings.IndexByte("#0123456789.", format[i]) >= 0 {
-			i++
-		}
-		if next < 0 || next >= len(args) || i == len(format) { // format[i] is the verb
+		end := len(verb) - len(strings.TrimLeft(verb, "#0123456789.")) + 1 // flags, width, precision and a letter
+		if next < 0 || next >= len(args) || end > len(verb) {
 			return "", nil, fmt.Errorf("GLSL %q has %d arguments", format, len(args))
 		}
+		verb, rest = verb[:end], verb[end:]
 		switch a := args[next].(type) {
 		case *Expr:
 			if a == nil {
@@ -167,7 +164,7 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 		case string:
 			b.WriteString(a)
 		default:
-			fmt.Fprintf(&b, "%"+format[flags:i+1], a)
+			fmt.Fprintf(&b, "%"+verb, a)
 		}
 		next++
 	}
