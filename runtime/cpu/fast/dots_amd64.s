@@ -10359,7 +10359,7 @@ row:
 	VMOVUPD    Y1, (AX)
 	VMOVUPD    Y2, 32(AX)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x20, CX
+	ADDQ       $0x00000020, CX
 	SUBQ       $0x08, DX
 	JNZ        next
 	VZEROUPPER
@@ -10440,7 +10440,7 @@ row:
 	VMOVUPD    Y1, (AX)
 	VMOVUPD    Y2, 32(AX)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x20, CX
+	ADDQ       $0x00000020, CX
 	SUBQ       $0x08, DX
 	JNZ        next
 	VZEROUPPER
@@ -10521,7 +10521,7 @@ row:
 	VMOVUPD    Y1, (AX)
 	VMOVUPD    Y2, 32(AX)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x20, CX
+	ADDQ       $0x00000020, CX
 	SUBQ       $0x08, DX
 	JNZ        next
 	VZEROUPPER
@@ -10602,7 +10602,7 @@ row:
 	VMOVUPD     Y1, (AX)
 	VMOVUPD     Y2, 32(AX)
 	ADDQ        $0x00000040, AX
-	ADDQ        $0x20, CX
+	ADDQ        $0x00000020, CX
 	SUBQ        $0x08, DX
 	JNZ         next
 	VZEROUPPER
@@ -10700,7 +10700,7 @@ row:
 	VMOVUPD    Y1, (AX)
 	VMOVUPD    Y2, 32(AX)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x20, CX
+	ADDQ       $0x00000020, CX
 	SUBQ       $0x08, DX
 	JNZ        next
 	VZEROUPPER
@@ -10792,7 +10792,7 @@ row:
 	VMOVUPD    Y1, (AX)
 	VMOVUPD    Y2, 32(AX)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x20, CX
+	ADDQ       $0x00000020, CX
 	SUBQ       $0x08, DX
 	JNZ        next
 	VZEROUPPER
@@ -10890,7 +10890,7 @@ row:
 	VMOVUPD    Y1, (AX)
 	VMOVUPD    Y2, 32(AX)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x20, CX
+	ADDQ       $0x00000020, CX
 	SUBQ       $0x08, DX
 	JNZ        next
 	VZEROUPPER
@@ -10982,7 +10982,7 @@ row:
 	VMOVUPD    Y1, (AX)
 	VMOVUPD    Y2, 32(AX)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x20, CX
+	ADDQ       $0x00000020, CX
 	SUBQ       $0x08, DX
 	JNZ        next
 	VZEROUPPER
@@ -15832,7 +15832,7 @@ row:
 	VMOVUPD    Z1, (AX)
 	VMOVUPD    Z2, 64(AX)
 	ADDQ       $0x00000080, AX
-	ADDQ       $0x40, CX
+	ADDQ       $0x00000040, CX
 	SUBQ       $0x10, DX
 	JNZ        next
 	VZEROUPPER
@@ -15915,7 +15915,7 @@ row:
 	VMOVUPD    Z1, (AX)
 	VMOVUPD    Z2, 64(AX)
 	ADDQ       $0x00000080, AX
-	ADDQ       $0x40, CX
+	ADDQ       $0x00000040, CX
 	SUBQ       $0x10, DX
 	JNZ        next
 	VZEROUPPER
@@ -15998,7 +15998,7 @@ row:
 	VMOVUPD    Z1, (AX)
 	VMOVUPD    Z2, 64(AX)
 	ADDQ       $0x00000080, AX
-	ADDQ       $0x40, CX
+	ADDQ       $0x00000040, CX
 	SUBQ       $0x10, DX
 	JNZ        next
 	VZEROUPPER
@@ -16081,7 +16081,7 @@ row:
 	VMOVUPD     Z1, (AX)
 	VMOVUPD     Z2, 64(AX)
 	ADDQ        $0x00000080, AX
-	ADDQ        $0x40, CX
+	ADDQ        $0x00000040, CX
 	SUBQ        $0x10, DX
 	JNZ         next
 	VZEROUPPER
@@ -16183,7 +16183,7 @@ row:
 	VMOVUPD    Z1, (AX)
 	VMOVUPD    Z2, 64(AX)
 	ADDQ       $0x00000080, AX
-	ADDQ       $0x40, CX
+	ADDQ       $0x00000040, CX
 	SUBQ       $0x10, DX
 	JNZ        next
 	VZEROUPPER
@@ -16279,7 +16279,7 @@ row:
 	VMOVUPD    Z1, (AX)
 	VMOVUPD    Z2, 64(AX)
 	ADDQ       $0x00000080, AX
-	ADDQ       $0x40, CX
+	ADDQ       $0x00000040, CX
 	SUBQ       $0x10, DX
 	JNZ        next
 	VZEROUPPER
@@ -16381,7 +16381,7 @@ row:
 	VMOVUPD    Z1, (AX)
 	VMOVUPD    Z2, 64(AX)
 	ADDQ       $0x00000080, AX
-	ADDQ       $0x40, CX
+	ADDQ       $0x00000040, CX
 	SUBQ       $0x10, DX
 	JNZ        next
 	VZEROUPPER
@@ -16477,7 +16477,7 @@ row:
 	VMOVUPD    Z1, (AX)
 	VMOVUPD    Z2, 64(AX)
 	ADDQ       $0x00000080, AX
-	ADDQ       $0x40, CX
+	ADDQ       $0x00000040, CX
 	SUBQ       $0x10, DX
 	JNZ        next
 	VZEROUPPER

@@ -333,6 +333,166 @@ func exchangeWordsZ(x *int32, pairs *uint32, n int)
 // lesser elements. A line has 64 bytes. pairs has the two lines' offsets, in bytes.
 func exchangeLongsZ(x *int64, pairs *uint32, n int)
 
+// sumDoublesRows sets each of the results to the sum of itself and the n elements of a row, a positive multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func sumDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// sumDoublesEach sets each of n results, a multiple of 8, to the sum of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+
+// productDoublesRows sets each of the results to the product of itself and the n elements of a row, a positive multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func productDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// productDoublesEach sets each of n results, a multiple of 8, to the product of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func productDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+
+// sumSquaresDoublesRows sets each of the results to the sum of the squares of itself and the n elements of a row, a positive multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func sumSquaresDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// sumSquaresDoublesEach sets each of n results, a multiple of 8, to the sum of the squares of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumSquaresDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+
+// leastDoublesRows sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func leastDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// leastDoublesEach sets each of n results, a multiple of 8, to the least, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func leastDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+
+// greatestDoublesRows sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func greatestDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// greatestDoublesEach sets each of n results, a multiple of 8, to the greatest, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func greatestDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+
+// sumLongsRows sets each of the results to the sum of itself and the n elements of a row, a positive multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func sumLongsRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// sumLongsEach sets each of n results, a multiple of 8, to the sum of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumLongsEach(results *float64, x *float64, rows int, n int, apart int)
+
+// leastLongsRows sets each of the results to the least of itself and the n elements of a row, a positive multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func leastLongsRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// leastLongsEach sets each of n results, a multiple of 8, to the least of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func leastLongsEach(results *float64, x *float64, rows int, n int, apart int)
+
+// greatestLongsRows sets each of the results to the greatest of itself and the n elements of a row, a positive multiple
+// of 8. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func greatestLongsRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// greatestLongsEach sets each of n results, a multiple of 8, to the greatest of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func greatestLongsEach(results *float64, x *float64, rows int, n int, apart int)
+
+// sumDoublesRowsZ sets each of the results to the sum of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func sumDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// sumDoublesEachZ sets each of n results, a multiple of 16, to the sum of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+
+// productDoublesRowsZ sets each of the results to the product of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func productDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// productDoublesEachZ sets each of n results, a multiple of 16, to the product of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func productDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+
+// sumSquaresDoublesRowsZ sets each of the results to the sum of the squares of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func sumSquaresDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// sumSquaresDoublesEachZ sets each of n results, a multiple of 16, to the sum of the squares of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumSquaresDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+
+// leastDoublesRowsZ sets each of the results to the least, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func leastDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// leastDoublesEachZ sets each of n results, a multiple of 16, to the least, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func leastDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+
+// greatestDoublesRowsZ sets each of the results to the greatest, or NaN if one is NaN, of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func greatestDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// greatestDoublesEachZ sets each of n results, a multiple of 16, to the greatest, or NaN if one is NaN, of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func greatestDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+
+// sumLongsRowsZ sets each of the results to the sum of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func sumLongsRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// sumLongsEachZ sets each of n results, a multiple of 16, to the sum of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func sumLongsEachZ(results *float64, x *float64, rows int, n int, apart int)
+
+// leastLongsRowsZ sets each of the results to the least of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func leastLongsRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// leastLongsEachZ sets each of n results, a multiple of 16, to the least of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func leastLongsEachZ(results *float64, x *float64, rows int, n int, apart int)
+
+// greatestLongsRowsZ sets each of the results to the greatest of itself and the n elements of a row, a positive multiple
+// of 16. The rows are apart elements from each other. first is the result for no elements.
+// It prefetches ahead, which has as many elements as x.
+func greatestLongsRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+
+// greatestLongsEachZ sets each of n results, a multiple of 16, to the greatest of itself and
+// an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows
+// after these.
+func greatestLongsEachZ(results *float64, x *float64, rows int, n int, apart int)
+
 // softmaxRowsDoubles sets out to e^(x-max)/sum(e^(x-max)) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in the elements' type if the row's values are.
 func softmaxRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)

@@ -7912,6 +7912,1418 @@ stop:
 	VZEROUPPER
 	RET
 
+// func sumDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·sumDoublesRows(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Y3
+	VADDPD       Y3, Y2, Y2
+	VMOVUPD      32(CX)(R8*8), Y3
+	VADDPD       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JLT          next
+	VADDPD       Y1, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VADDPD       Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·sumDoublesEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VMOVUPD    (DI), Y0
+	VADDPD     Y0, Y1, Y1
+	VMOVUPD    32(DI), Y0
+	VADDPD     Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	SUBQ       $0x08, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func productDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·productDoublesRows(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Y3
+	VMULPD       Y3, Y2, Y2
+	VMOVUPD      32(CX)(R8*8), Y3
+	VMULPD       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JLT          next
+	VMULPD       Y1, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VMULPD       Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VMULPD       Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VMULPD       Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func productDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·productDoublesEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VMOVUPD    (DI), Y0
+	VMULPD     Y0, Y1, Y1
+	VMOVUPD    32(DI), Y0
+	VMULPD     Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	SUBQ       $0x08, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func sumSquaresDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·sumSquaresDoublesRows(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Y3
+	VFMADD231PD  Y3, Y3, Y2
+	VMOVUPD      32(CX)(R8*8), Y3
+	VFMADD231PD  Y3, Y3, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JLT          next
+	VADDPD       Y1, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VADDPD       Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VADDPD       Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumSquaresDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·sumSquaresDoublesEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0  (DI)(R9*1)
+	VMOVUPD     (DI), Y0
+	VFMADD231PD Y0, Y0, Y1
+	VMOVUPD     32(DI), Y0
+	VFMADD231PD Y0, Y0, Y2
+	ADDQ        SI, DI
+	DECQ        R8
+	JNZ         row
+	VMOVUPD     Y1, (AX)
+	VMOVUPD     Y2, 32(AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x08, DX
+	JNZ         next
+	VZEROUPPER
+	RET
+
+// func leastDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·leastDoublesRows(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Y3
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VMINPD       Y2, Y3, Y2
+	VBLENDVPD    Y4, Y3, Y2, Y2
+	VMOVUPD      32(CX)(R8*8), Y3
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VMINPD       Y1, Y3, Y1
+	VBLENDVPD    Y4, Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JLT          next
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMINPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMINPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMINPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VCMPPD       $0x03, Y2, Y2, Y3
+	VMINPD       Y1, Y2, Y1
+	VBLENDVPD    Y3, Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·leastDoublesEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VMOVUPD    (DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMINPD     Y1, Y0, Y1
+	VBLENDVPD  Y3, Y0, Y1, Y1
+	VMOVUPD    32(DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMINPD     Y2, Y0, Y2
+	VBLENDVPD  Y3, Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	SUBQ       $0x08, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func greatestDoublesRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·greatestDoublesRows(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Y3
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VMAXPD       Y2, Y3, Y2
+	VBLENDVPD    Y4, Y3, Y2, Y2
+	VMOVUPD      32(CX)(R8*8), Y3
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VMAXPD       Y1, Y3, Y1
+	VBLENDVPD    Y4, Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JLT          next
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMAXPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMAXPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VMAXPD       Y2, Y1, Y2
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VCMPPD       $0x03, Y2, Y2, Y3
+	VMAXPD       Y1, Y2, Y1
+	VBLENDVPD    Y3, Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestDoublesEach(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, MMX+
+TEXT ·greatestDoublesEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VMOVUPD    (DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMAXPD     Y1, Y0, Y1
+	VBLENDVPD  Y3, Y0, Y1, Y1
+	VMOVUPD    32(DI), Y0
+	VCMPPD     $0x03, Y0, Y0, Y3
+	VMAXPD     Y2, Y0, Y2
+	VBLENDVPD  Y3, Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	SUBQ       $0x08, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func sumLongsRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·sumLongsRows(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Y3
+	VPADDQ       Y3, Y2, Y2
+	VMOVUPD      32(CX)(R8*8), Y3
+	VPADDQ       Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JLT          next
+	VPADDQ       Y1, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VPADDQ       Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VPADDQ       Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VPADDQ       Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumLongsEach(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·sumLongsEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VMOVUPD    (DI), Y0
+	VPADDQ     Y0, Y1, Y1
+	VMOVUPD    32(DI), Y0
+	VPADDQ     Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	SUBQ       $0x08, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func leastLongsRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·leastLongsRows(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Y3
+	VPCMPGTQ     Y3, Y2, Y4
+	VBLENDVPD    Y4, Y3, Y2, Y2
+	VMOVUPD      32(CX)(R8*8), Y3
+	VPCMPGTQ     Y3, Y1, Y4
+	VBLENDVPD    Y4, Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JLT          next
+	VPCMPGTQ     Y1, Y2, Y3
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VPCMPGTQ     Y1, Y2, Y3
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VPCMPGTQ     Y1, Y2, Y3
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VPCMPGTQ     Y2, Y1, Y3
+	VBLENDVPD    Y3, Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastLongsEach(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·leastLongsEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VMOVUPD    (DI), Y0
+	VPCMPGTQ   Y0, Y1, Y3
+	VBLENDVPD  Y3, Y0, Y1, Y1
+	VMOVUPD    32(DI), Y0
+	VPCMPGTQ   Y0, Y2, Y3
+	VBLENDVPD  Y3, Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	SUBQ       $0x08, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func greatestLongsRows(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·greatestLongsRows(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Y0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Y0, Y2
+	VMOVAPD Y0, Y1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Y3
+	VPCMPGTQ     Y2, Y3, Y4
+	VBLENDVPD    Y4, Y3, Y2, Y2
+	VMOVUPD      32(CX)(R8*8), Y3
+	VPCMPGTQ     Y1, Y3, Y4
+	VBLENDVPD    Y4, Y3, Y1, Y1
+	ADDQ         $0x08, R8
+	CMPQ         R8, BX
+	JLT          next
+	VPCMPGTQ     Y2, Y1, Y3
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0x4e, Y2, Y1
+	VPCMPGTQ     Y2, Y1, Y3
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y1
+	VPCMPGTQ     Y2, Y1, Y3
+	VBLENDVPD    Y3, Y1, Y2, Y2
+	VBROADCASTSD (AX), Y1
+	VPCMPGTQ     Y1, Y2, Y3
+	VBLENDVPD    Y3, Y2, Y1, Y1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestLongsEach(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·greatestLongsEach(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Y1
+	VMOVUPD 32(AX), Y2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	VMOVUPD    (DI), Y0
+	VPCMPGTQ   Y1, Y0, Y3
+	VBLENDVPD  Y3, Y0, Y1, Y1
+	VMOVUPD    32(DI), Y0
+	VPCMPGTQ   Y2, Y0, Y3
+	VBLENDVPD  Y3, Y0, Y2, Y2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Y1, (AX)
+	VMOVUPD    Y2, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	SUBQ       $0x08, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func sumDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumDoublesRowsZ(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	PREFETCHT1   64(DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Z3
+	VADDPD       Z3, Z2, Z2
+	VMOVUPD      64(CX)(R8*8), Z3
+	VADDPD       Z3, Z1, Z1
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	JLT          next
+	VADDPD       Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumDoublesEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	PREFETCHT0 64(DI)(R9*1)
+	VMOVUPD    (DI), Z0
+	VADDPD     Z0, Z1, Z1
+	VMOVUPD    64(DI), Z0
+	VADDPD     Z0, Z2, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	SUBQ       $0x10, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func productDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productDoublesRowsZ(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	PREFETCHT1   64(DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Z3
+	VMULPD       Z3, Z2, Z2
+	VMOVUPD      64(CX)(R8*8), Z3
+	VMULPD       Z3, Z1, Z1
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	JLT          next
+	VMULPD       Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VMULPD       Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VMULPD       Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VMULPD       Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VMULPD       Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func productDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·productDoublesEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	PREFETCHT0 64(DI)(R9*1)
+	VMOVUPD    (DI), Z0
+	VMULPD     Z0, Z1, Z1
+	VMOVUPD    64(DI), Z0
+	VMULPD     Z0, Z2, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	SUBQ       $0x10, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func sumSquaresDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumSquaresDoublesRowsZ(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	PREFETCHT1   64(DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Z3
+	VFMADD231PD  Z3, Z3, Z2
+	VMOVUPD      64(CX)(R8*8), Z3
+	VFMADD231PD  Z3, Z3, Z1
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	JLT          next
+	VADDPD       Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VADDPD       Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VADDPD       Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumSquaresDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumSquaresDoublesEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0  (DI)(R9*1)
+	PREFETCHT0  64(DI)(R9*1)
+	VMOVUPD     (DI), Z0
+	VFMADD231PD Z0, Z0, Z1
+	VMOVUPD     64(DI), Z0
+	VFMADD231PD Z0, Z0, Z2
+	ADDQ        SI, DI
+	DECQ        R8
+	JNZ         row
+	VMOVUPD     Z1, (AX)
+	VMOVUPD     Z2, 64(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	SUBQ        $0x10, DX
+	JNZ         next
+	VZEROUPPER
+	RET
+
+// func leastDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·leastDoublesRowsZ(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	PREFETCHT1   64(DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Z3
+	VCMPPD       $0x03, Z3, Z3, K1
+	VMINPD       Z2, Z3, Z2
+	VBLENDMPD    Z3, Z2, K1, Z2
+	VMOVUPD      64(CX)(R8*8), Z3
+	VCMPPD       $0x03, Z3, Z3, K1
+	VMINPD       Z1, Z3, Z1
+	VBLENDMPD    Z3, Z1, K1, Z1
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	JLT          next
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMINPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMINPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMINPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMINPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VBROADCASTSD (AX), Z1
+	VCMPPD       $0x03, Z2, Z2, K1
+	VMINPD       Z1, Z2, Z1
+	VBLENDMPD    Z2, Z1, K1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·leastDoublesEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	PREFETCHT0 64(DI)(R9*1)
+	VMOVUPD    (DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMINPD     Z1, Z0, Z1
+	VBLENDMPD  Z0, Z1, K1, Z1
+	VMOVUPD    64(DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMINPD     Z2, Z0, Z2
+	VBLENDMPD  Z0, Z2, K1, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	SUBQ       $0x10, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func greatestDoublesRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·greatestDoublesRowsZ(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	PREFETCHT1   64(DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Z3
+	VCMPPD       $0x03, Z3, Z3, K1
+	VMAXPD       Z2, Z3, Z2
+	VBLENDMPD    Z3, Z2, K1, Z2
+	VMOVUPD      64(CX)(R8*8), Z3
+	VCMPPD       $0x03, Z3, Z3, K1
+	VMAXPD       Z1, Z3, Z1
+	VBLENDMPD    Z3, Z1, K1, Z1
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	JLT          next
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMAXPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMAXPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMAXPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VCMPPD       $0x03, Z1, Z1, K1
+	VMAXPD       Z2, Z1, Z2
+	VBLENDMPD    Z1, Z2, K1, Z2
+	VBROADCASTSD (AX), Z1
+	VCMPPD       $0x03, Z2, Z2, K1
+	VMAXPD       Z1, Z2, Z1
+	VBLENDMPD    Z2, Z1, K1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestDoublesEachZ(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·greatestDoublesEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	PREFETCHT0 64(DI)(R9*1)
+	VMOVUPD    (DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMAXPD     Z1, Z0, Z1
+	VBLENDMPD  Z0, Z1, K1, Z1
+	VMOVUPD    64(DI), Z0
+	VCMPPD     $0x03, Z0, Z0, K1
+	VMAXPD     Z2, Z0, Z2
+	VBLENDMPD  Z0, Z2, K1, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	SUBQ       $0x10, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func sumLongsRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumLongsRowsZ(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	PREFETCHT1   64(DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Z3
+	VPADDQ       Z3, Z2, Z2
+	VMOVUPD      64(CX)(R8*8), Z3
+	VPADDQ       Z3, Z1, Z1
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	JLT          next
+	VPADDQ       Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VPADDQ       Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VPADDQ       Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VPADDQ       Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VPADDQ       Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func sumLongsEachZ(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·sumLongsEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	PREFETCHT0 64(DI)(R9*1)
+	VMOVUPD    (DI), Z0
+	VPADDQ     Z0, Z1, Z1
+	VMOVUPD    64(DI), Z0
+	VPADDQ     Z0, Z2, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	SUBQ       $0x10, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func leastLongsRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·leastLongsRowsZ(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	PREFETCHT1   64(DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Z3
+	VPMINSQ      Z3, Z2, Z2
+	VMOVUPD      64(CX)(R8*8), Z3
+	VPMINSQ      Z3, Z1, Z1
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	JLT          next
+	VPMINSQ      Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VPMINSQ      Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VPMINSQ      Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VPMINSQ      Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VPMINSQ      Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastLongsEachZ(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·leastLongsEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	PREFETCHT0 64(DI)(R9*1)
+	VMOVUPD    (DI), Z0
+	VPMINSQ    Z0, Z1, Z1
+	VMOVUPD    64(DI), Z0
+	VPMINSQ    Z0, Z2, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	SUBQ       $0x10, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
+// func greatestLongsRowsZ(results *float64, x *float64, ahead *float64, first float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·greatestLongsRowsZ(SB), NOSPLIT, $0-56
+	MOVQ         results+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         rows+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         apart+48(FP), SI
+	MOVQ         ahead+16(FP), DI
+	VBROADCASTSD first+24(FP), Z0
+
+row:
+	TESTQ   DX, DX
+	JZ      stop
+	XORQ    R8, R8
+	VMOVAPD Z0, Z2
+	VMOVAPD Z0, Z1
+
+next:
+	PREFETCHT1   (DI)(R8*8)
+	PREFETCHT1   64(DI)(R8*8)
+	VMOVUPD      (CX)(R8*8), Z3
+	VPMAXSQ      Z3, Z2, Z2
+	VMOVUPD      64(CX)(R8*8), Z3
+	VPMAXSQ      Z3, Z1, Z1
+	ADDQ         $0x10, R8
+	CMPQ         R8, BX
+	JLT          next
+	VPMAXSQ      Z1, Z2, Z2
+	VSHUFF64X2   $0x4e, Z2, Z2, Z1
+	VPMAXSQ      Z1, Z2, Z2
+	VPERMPD      $0x4e, Z2, Z1
+	VPMAXSQ      Z1, Z2, Z2
+	VPERMPD      $0xb1, Z2, Z1
+	VPMAXSQ      Z1, Z2, Z2
+	VBROADCASTSD (AX), Z1
+	VPMAXSQ      Z2, Z1, Z1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	LEAQ         (CX)(SI*8), CX
+	LEAQ         (DI)(SI*8), DI
+	DECQ         DX
+	JMP          row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestLongsEachZ(results *float64, x *float64, rows int, n int, apart int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·greatestLongsEachZ(SB), NOSPLIT, $0-40
+	MOVQ  results+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  n+24(FP), DX
+	MOVQ  rows+16(FP), BX
+	MOVQ  apart+32(FP), SI
+	SHLQ  $0x03, SI
+	MOVQ  SI, R9
+	IMULQ BX, R9
+
+next:
+	VMOVUPD (AX), Z1
+	VMOVUPD 64(AX), Z2
+	MOVQ    CX, DI
+	MOVQ    BX, R8
+
+row:
+	PREFETCHT0 (DI)(R9*1)
+	PREFETCHT0 64(DI)(R9*1)
+	VMOVUPD    (DI), Z0
+	VPMAXSQ    Z0, Z1, Z1
+	VMOVUPD    64(DI), Z0
+	VPMAXSQ    Z0, Z2, Z2
+	ADDQ       SI, DI
+	DECQ       R8
+	JNZ        row
+	VMOVUPD    Z1, (AX)
+	VMOVUPD    Z2, 64(AX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	SUBQ       $0x10, DX
+	JNZ        next
+	VZEROUPPER
+	RET
+
 // func softmaxRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxRowsDoubles(SB), NOSPLIT, $0-64

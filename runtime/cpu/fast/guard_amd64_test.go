@@ -355,19 +355,21 @@ func rowFoldTests[T number](all map[string]func(t *testing.T), a *assembly, fold
 	}
 }
 
-// widthTests are the kernelTests of functions that exist for each width, by the name without the width.
-func widthTests(a *assembly) map[string]func(t *testing.T) {
-	all := map[string]func(t *testing.T){}
-	for name, r := range map[string]*reducer{"sum": reducers[ir.OpSum], "product": reducers[ir.OpProd],
-		"sumSquares": squares,
-		"least":      reducers[ir.OpReduceMin], "greatest": reducers[ir.OpReduceMax],
-		"sumWords": wordReducer(ir.OpSum, ir.I32, 1), "leastWords": wordReducer(ir.OpReduceMin, ir.I32, 1),
-		"greatestWords": wordReducer(ir.OpReduceMax, ir.I32, 1)} {
+// reducerTests adds the tests of reducers of one type of elements, by the name of their functions.
+func reducerTests[T number](all map[string]func(t *testing.T), reducers map[string]*reducer) {
+	list := func(g *guarded, n int) []T {
+		x := guardedSlice[T](g, n)
+		for i := range x {
+			x[i] = T(g.rng.Float64() - 0.5)
+		}
+		return x
+	}
+	for name, r := range reducers {
 		all[name+"Rows"] = func(t *testing.T) {
 			for n := range 60 {
 				for rows := 1; rows < 4; rows++ {
 					inside(t, fmt.Sprintf("%s of %d rows of %d", name, rows, n), func(g *guarded) {
-						r.rows(guardedSlice[float64](g, rows), g.floats(rows*n), g.floats(rows*n))
+						rowsOf(r, guardedSlice[float64](g, rows), list(g, rows*n), list(g, rows*n))
 					})
 				}
 			}
@@ -376,12 +378,27 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 			for n := range 60 {
 				for rows := 1; rows < 4; rows++ {
 					inside(t, fmt.Sprintf("%s of each of %d, %d rows", name, n, rows), func(g *guarded) {
-						r.eachNarrow(guardedSlice[float64](g, n), g.floats(rows*n))
+						eachOf(r, guardedSlice[float64](g, n), list(g, rows*n))
 					})
 				}
 			}
 		}
 	}
+}
+
+// widthTests are the kernelTests of functions that exist for each width, by the name without the width.
+func widthTests(a *assembly) map[string]func(t *testing.T) {
+	all := map[string]func(t *testing.T){}
+	reducerTests[float32](all, map[string]*reducer{"sum": reducers[ir.OpSum], "product": reducers[ir.OpProd],
+		"sumSquares": squares,
+		"least":      reducers[ir.OpReduceMin], "greatest": reducers[ir.OpReduceMax],
+		"sumWords": wordReducer(ir.OpSum, ir.I32, 1), "leastWords": wordReducer(ir.OpReduceMin, ir.I32, 1),
+		"greatestWords": wordReducer(ir.OpReduceMax, ir.I32, 1)})
+	reducerTests[float64](all, map[string]*reducer{"sumDoubles": reducers[ir.OpSum],
+		"productDoubles": reducers[ir.OpProd], "sumSquaresDoubles": squares,
+		"leastDoubles": reducers[ir.OpReduceMin], "greatestDoubles": reducers[ir.OpReduceMax],
+		"sumLongs": longReducer(ir.OpSum, ir.I64), "leastLongs": longReducer(ir.OpReduceMin, ir.I64),
+		"greatestLongs": longReducer(ir.OpReduceMax, ir.I64)})
 	for _, p := range a.rows {
 		for k, f := range []rowFunction{p.each, p.sum, p.onlySum, p.columns} {
 			if f == nil {

@@ -2,7 +2,6 @@ package fast
 
 import (
 	"math"
-	"slices"
 	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
@@ -23,7 +22,7 @@ type reducer struct {
 	running func(acc float64, out, x []float64) float64
 }
 
-// reducerKind says which assembly a reducer has.
+// reducerKind says which assembly a reducer has. Words have 32 bits, or 64 if the elements are float64.
 type reducerKind uint8
 
 const (
@@ -63,16 +62,16 @@ func longReducer(op ir.Op, t ir.DType) *reducer {
 	}
 	switch op {
 	case ir.OpSum:
-		r.all, r.each = sumAll[int64], sumEachOf[int64]
+		r.kind, r.all, r.each = sumOfWords, sumAll[int64], sumEachOf[int64]
 		set(0, func(a, b int64) int64 { return a + b })
 	case ir.OpProd:
 		r.all, r.each = productAll[int64], productEachOf[int64]
 		set(1, func(a, b int64) int64 { return a * b })
 	case ir.OpReduceMax:
-		r.all, r.each = greatestAll[int64], greatestEachOf[int64]
+		r.kind, r.all, r.each = greatestWord, greatestAll[int64], greatestEachOf[int64]
 		set(least, func(a, b int64) int64 { return max(a, b) })
 	case ir.OpReduceMin:
-		r.all, r.each = leastAll[int64], leastEachOf[int64]
+		r.kind, r.all, r.each = leastWord, leastAll[int64], leastEachOf[int64]
 		set(most, func(a, b int64) int64 { return min(a, b) })
 	default:
 		return nil
@@ -247,84 +246,83 @@ func greater(a, b float64) float64   { return max(a, b) }
 func lesser(a, b float64) float64    { return min(a, b) }
 
 // reduction is the assembly of a reducer. Function rows folds n elements of each row into the row's result. The rows
-// begin `apart` elements from each other, and first is the result for no elements. See reducer.rows for ahead. Function
+// begin `apart` elements from each other, and first is the result for no elements. See rowsOf for ahead. Function
 // each folds element i of each row of x into result i. n is a positive multiple of the number of lanes.
-type reduction struct {
-	rows func(results *float64, x, ahead *float32, first float64, rows, n, apart int)
-	each func(results *float64, x *float32, rows, n, apart int)
+type reduction[T number] struct {
+	rows func(results *float64, x, ahead *T, first float64, rows, n, apart int)
+	each func(results *float64, x *T, rows, n, apart int)
 }
 
-// rows folds each row of x into its element of results; all rows have the same length. The order of additions depends
-// only on that length. ahead is the memory that the caller reads next, with as many elements as x. The assembly
+// reductionOf returns the reduction of an assembly for a kind of reducer of elements of T.
+func reductionOf[T number](a *assembly, kind reducerKind) reduction[T] {
+	if list, ok := any(&a.reductions).(*[reducerKinds]reduction[T]); ok {
+		return list[kind]
+	}
+	return any(&a.wideReductions).(*[reducerKinds]reduction[T])[kind]
+}
+
+// list returns the result for the elements of a list.
+func (r *reducer) list(x []float32) float64 {
+	result := [1]float64{r.identity}
+	rowsOf(r, result[:], x, x)
+	return result[0]
+}
+
+// rowsOf folds each row of x into its element of results; all rows have the same length. The order of additions depends
+// only on that length. ahead is the memory that the caller reads next, with as many elements as x, or nil. The assembly
 // prefetches it.
-func (r *reducer) rows(results []float64, x, ahead []float32) {
+func rowsOf[T number](r *reducer, results []float64, x, ahead []T) {
 	if len(results) == 0 {
 		return
 	}
+	ahead = orSelf(ahead, x)
 	n, done := len(x)/len(results), 0 // done: how many elements of each row are folded, by the widest vectors first
 	for a := vector; a != nil; a = a.narrower {
-		f := a.reductions[r.kind].rows
+		f := reductionOf[T](a, r.kind).rows
 		if part := (n - done) / a.lanes * a.lanes; f != nil && part > 0 {
 			f(&results[0], &x[done], &ahead[done], r.identity, len(results), part, n)
 			done += part
 		}
 	}
 	for row, acc := range results {
-		for _, v := range x[row*n+done : (row+1)*n] {
-			acc = r.next(acc, r.wide(v))
-		}
-		results[row] = acc
+		results[row] = foldList(r, acc, x[row*n+done:(row+1)*n])
 	}
 }
 
-// list returns the result for the elements of a list.
-func (r *reducer) list(x []float32) float64 {
-	result := [1]float64{r.identity}
-	r.rows(result[:], x, x)
-	return result[0]
+// foldList folds the elements of a list into acc, without assembly.
+func foldList[T number](r *reducer, acc float64, x []T) float64 {
+	switch x := any(x).(type) {
+	case []float32:
+		for _, v := range x {
+			acc = r.next(acc, r.wide(v))
+		}
+	case []float64:
+		if len(x) > 0 {
+			acc = r.all(acc, x)
+		}
+	}
+	return acc
 }
 
-// eachNarrow folds each element of the rows x into the element of acc of its column, row after row.
-func (r *reducer) eachNarrow(acc []float64, x []float32) {
+// eachOf folds each element of the rows x into the element of acc of its column, row after row.
+func eachOf[T number](r *reducer, acc []float64, x []T) {
 	n, rows, whole := len(acc), len(x)/max(len(acc), 1), 0
 	x = x[:rows*n] // the assembly checks no bounds
 	for a := vector; a != nil && rows > 0; a = a.narrower {
-		if f := a.reductions[r.kind].each; f != nil && n-whole >= a.lanes {
+		if f := reductionOf[T](a, r.kind).each; f != nil && n-whole >= a.lanes {
 			part := (n - whole) / a.lanes * a.lanes
 			f(&acc[whole], &x[whole], rows, part, n)
 			whole += part
 		}
 	}
 	for ; len(x) > 0 && whole < n; x = x[n:] {
-		for i, v := range x[whole:n] {
-			acc[whole+i] = r.next(acc[whole+i], r.wide(v))
-		}
-	}
-}
-
-// rowsOf folds each row of x into its element of results; all rows have the same length. See reducer.rows for ahead,
-// which may be nil.
-func rowsOf[T number](r *reducer, results []float64, x, ahead []T) {
-	y := x
-	switch x := any(x).(type) {
-	case []float32:
-		r.rows(results, x, any(orSelf(ahead, y)).([]float32))
-	case []float64:
-		n := len(x) / max(len(results), 1)
-		for row, acc := range results {
-			results[row] = r.all(acc, x[row*n:(row+1)*n])
-		}
-	}
-}
-
-// eachOf folds each element of the rows x into the element of acc of its column, row after row. acc is not empty.
-func eachOf[T number](r *reducer, acc []float64, x []T) {
-	switch x := any(x).(type) {
-	case []float32:
-		r.eachNarrow(acc, x)
-	case []float64:
-		for row := range slices.Chunk(x, len(acc)) {
-			r.each(acc, row)
+		switch row := any(x[whole:n]).(type) {
+		case []float32:
+			for i, v := range row {
+				acc[whole+i] = r.next(acc[whole+i], r.wide(v))
+			}
+		case []float64:
+			r.each(acc[whole:], row)
 		}
 	}
 }
@@ -334,7 +332,7 @@ type momentsFunction = func(sums, squares, firsts *float64, x, ahead *float32, r
 
 // momentsOf sums, for each row of x, the differences of its elements from the row's number in firsts. It adds them to
 // the row's element of sums, and their squares to the row's element of squares. If begin is true, it first sets the
-// numbers in firsts to the first elements of the rows. All rows have the same length. See reducer.rows for ahead.
+// numbers in firsts to the first elements of the rows. All rows have the same length. See rowsOf for ahead.
 func momentsOf(sums, squares, firsts []float64, x, ahead []float32, begin bool) {
 	if len(x) == 0 {
 		return

@@ -149,7 +149,7 @@ func firsts(by *reducer, extremes []float64, at []int32, x []float32) {
 	for i := range extremes {
 		extremes[i] = by.identity
 	}
-	by.rows(extremes, x, x)
+	rowsOf(by, extremes, x, x)
 	// Find the first element that equals the extreme. NaN equals nothing, so rows with NaN are searched again below.
 	n := len(x) / len(extremes)
 	if vector != nil && vector.equalFloats != nil {

@@ -31,7 +31,9 @@ type assembly struct {
 	sort       func(x *int64, n int) // for n a power of 2, at least 16
 	exchange   exchanges             // see columnSort; nil functions if there is none
 	keys       keyFunctions          // the same
-	reductions [reducerKinds]reduction
+	reductions [reducerKinds]reduction[float32]
+	// The same for 64 bits.
+	wideReductions [reducerKinds]reduction[float64]
 	// They set at to the index of the first element of each row of n that equals the row's result, or to -1.
 	equalFloats, equalWords func(at *int32, results *float64, x *float32, rows, n int)
 

@@ -59,7 +59,7 @@ func assemblies() []*assembly {
 		sort:     sortLongs,
 		exchange: exchanges{exchangeWords, exchangeLongs},
 		keys:     keysOfColumns,
-		reductions: [reducerKinds]reduction{
+		reductions: [reducerKinds]reduction[float32]{
 			sumOfFloats:     {sumRows, sumEach},
 			productOfFloats: {productRows, productEach},
 			sumOfSquares:    {sumSquaresRows, sumSquaresEach},
@@ -69,6 +69,17 @@ func assemblies() []*assembly {
 			sumOfWords:   {sumWordsRows, sumWordsEach},
 			leastWord:    {leastWordsRows, leastWordsEach},
 			greatestWord: {greatestWordsRows, greatestWordsEach},
+		},
+		wideReductions: [reducerKinds]reduction[float64]{
+			sumOfFloats:     {sumDoublesRows, sumDoublesEach},
+			productOfFloats: {productDoublesRows, productDoublesEach},
+			sumOfSquares:    {sumSquaresDoublesRows, sumSquaresDoublesEach},
+			leastFloat:      {leastDoublesRows, leastDoublesEach},
+			greatestFloat:   {greatestDoublesRows, greatestDoublesEach},
+
+			sumOfWords:   {sumLongsRows, sumLongsEach},
+			leastWord:    {leastLongsRows, leastLongsEach},
+			greatestWord: {greatestLongsRows, greatestLongsEach},
 		},
 		rows: &[len(rowPrograms)]rowFunctions{
 			{each: rowsAddRow},
@@ -176,7 +187,7 @@ func assemblies() []*assembly {
 			sort:     sortLongsZ,
 			exchange: exchanges{exchangeWordsZ, exchangeLongsZ},
 			keys:     keysOfColumns,
-			reductions: [reducerKinds]reduction{
+			reductions: [reducerKinds]reduction[float32]{
 				sumOfFloats:     {sumRowsZ, sumEachZ},
 				productOfFloats: {productRowsZ, productEachZ},
 				sumOfSquares:    {sumSquaresRowsZ, sumSquaresEachZ},
@@ -186,6 +197,17 @@ func assemblies() []*assembly {
 				sumOfWords:   {sumWordsRowsZ, sumWordsEachZ},
 				leastWord:    {leastWordsRowsZ, leastWordsEachZ},
 				greatestWord: {greatestWordsRowsZ, greatestWordsEachZ},
+			},
+			wideReductions: [reducerKinds]reduction[float64]{
+				sumOfFloats:     {sumDoublesRowsZ, sumDoublesEachZ},
+				productOfFloats: {productDoublesRowsZ, productDoublesEachZ},
+				sumOfSquares:    {sumSquaresDoublesRowsZ, sumSquaresDoublesEachZ},
+				leastFloat:      {leastDoublesRowsZ, leastDoublesEachZ},
+				greatestFloat:   {greatestDoublesRowsZ, greatestDoublesEachZ},
+
+				sumOfWords:   {sumLongsRowsZ, sumLongsEachZ},
+				leastWord:    {leastLongsRowsZ, leastLongsEachZ},
+				greatestWord: {greatestLongsRowsZ, greatestLongsEachZ},
 			},
 			rows: &[len(rowPrograms)]rowFunctions{
 				{each: rowsAddRowZ},

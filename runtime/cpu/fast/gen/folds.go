@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -25,16 +26,78 @@ type foldOf struct {
 	first   float64
 }
 
-// folds generates the functions of each reducer for one width. Results are float64.
+// folded is a type of elements that are folded, each as 64 bits.
+type folded struct {
+	bytes int                         // of an element
+	load  func(from Op, y VecVirtual) // generates code that loads the elements of half a block
+}
+
+var (
+	foldedFloats  = folded{4, func(from Op, y VecVirtual) { VCVTPS2PD(from, y) }}
+	foldedWords   = folded{4, func(from Op, y VecVirtual) { VCVTDQ2PD(from, y) }}
+	foldedDoubles = folded{8, func(from Op, y VecVirtual) { VMOVUPD(from, y) }} // also long words
+)
+
+// half returns half i of the block that begins at m.
+func (t folded) half(w width, m Mem, i int) Mem { return m.Offset(t.bytes / 4 * w.size / 2 * i) }
+
+// prefetch generates code that prefetches a block.
+func (t folded) prefetch(w width, m Mem, prefetch func(m Op)) {
+	for line := 0; line < t.bytes/4*w.size; line += 64 {
+		prefetch(m.Offset(line))
+	}
+}
+
+// pointer is the type of a list of elements.
+func (t folded) pointer() string { return fmt.Sprintf("*float%d", 8*t.bytes) }
+
+// folds generates the functions of each reducer for one width and elements of 32 bits. Results are float64.
 func (w width) folds() {
 	for _, f := range w.floatFolds() {
-		w.foldRows(f, widenFloats)
-		w.foldEach(f, widenFloats)
+		w.foldRows(f, foldedFloats)
+		w.foldEach(f, foldedFloats)
 		if f.ofWords {
 			f.name, f.narrow = f.name+"Words", nil
-			w.foldRows(f, widenWords)
-			w.foldEach(f, widenWords)
+			w.foldRows(f, foldedWords)
+			w.foldEach(f, foldedWords)
 		}
+	}
+}
+
+// wideFolds generates the functions of each reducer for elements of 64 bits: float64, and long words.
+func (w width) wideFolds() {
+	for _, f := range w.floatFolds() {
+		f.name, f.narrow, f.words = f.name+"Doubles", nil, nil
+		w.foldRows(f, foldedDoubles)
+		w.foldEach(f, foldedDoubles)
+	}
+	for _, f := range w.longFolds() {
+		w.foldRows(f, foldedDoubles)
+		w.foldEach(f, foldedDoubles)
+	}
+}
+
+// longFolds returns the folds of long words.
+func (w width) longFolds() []foldOf {
+	add := func(x, acc VecVirtual) { VPADDQ(x, acc, acc) }
+	// extreme returns the code for an instruction of AVX-512, or for a comparison that says which operand stays.
+	extreme := func(of func(ops ...Op), compare func(x, acc, mask VecVirtual)) func(x, acc VecVirtual) {
+		return func(x, acc VecVirtual) {
+			if w.size == 64 {
+				of(x, acc, acc)
+				return
+			}
+			mask := w.vector()
+			compare(x, acc, mask)
+			w.blendDoubles(mask, x, acc, acc)
+		}
+	}
+	least := extreme(VPMINSQ, func(x, acc, mask VecVirtual) { VPCMPGTQ(x, acc, mask) })
+	greatest := extreme(VPMAXSQ, func(x, acc, mask VecVirtual) { VPCMPGTQ(acc, x, mask) })
+	return []foldOf{
+		{name: "sumLongs", what: "the sum", step: add, merge: add},
+		{name: "leastLongs", what: "the least", step: least, merge: least},
+		{name: "greatestLongs", what: "the greatest", step: greatest, merge: greatest},
 	}
 }
 
@@ -66,15 +129,10 @@ func (w width) floatFolds() []foldOf {
 	}
 }
 
-// widenFloats and widenWords generate code that converts the elements of half a vector to float64.
-func widenFloats(from Op, y VecVirtual) { VCVTPS2PD(from, y) }
-func widenWords(from Op, y VecVirtual)  { VCVTDQ2PD(from, y) }
-
-// foldRows generates an assembly function that folds each of several rows into one result. widen generates code that
-// loads elements as float64 numbers.
-func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
+// foldRows generates an assembly function that folds each of several rows into one result.
+func (w width) foldRows(f foldOf, t folded) {
 	name := f.name + "Rows" + w.suffix
-	TEXT(name, NOSPLIT, "func(results *float64, x, ahead *float32, first float64, rows, n, apart int)")
+	TEXT(name, NOSPLIT, "func(results *float64, x, ahead "+t.pointer()+", first float64, rows, n, apart int)")
 	Doc(fmt.Sprintf("%s sets each of the results to %s of itself and the n elements of a row, a positive multiple", name,
 		f.what), fmt.Sprintf("of %d. The rows are apart elements from each other. first is the result for no elements.",
 		w.lanes()), "It prefetches ahead, which has as many elements as x.")
@@ -95,15 +153,15 @@ func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 	case f.words != nil:
 		acc = w.foldWords(f, x, ahead, at, n)
 	default:
-		acc = w.foldWide(f, x, ahead, at, n, begin, widen)
+		acc = w.foldWide(f, x, ahead, at, n, begin, t)
 	}
 	w.foldLanes(acc, y, f.merge)
 	VBROADCASTSD(Mem{Base: out}, y)
 	f.merge(acc, y)
 	VMOVSD(y.AsX(), Mem{Base: out})
 	ADDQ(Imm(8), out)
-	LEAQ(Mem{Base: x, Index: apart, Scale: 4}, x)
-	LEAQ(Mem{Base: ahead, Index: apart, Scale: 4}, ahead)
+	LEAQ(Mem{Base: x, Index: apart, Scale: uint8(t.bytes)}, x)
+	LEAQ(Mem{Base: ahead, Index: apart, Scale: uint8(t.bytes)}, ahead)
 	DECQ(rows)
 	JMP(LabelRef("row"))
 	Label("stop")
@@ -115,15 +173,15 @@ func (w width) foldRows(f foldOf, widen func(from Op, y VecVirtual)) {
 // n is a positive multiple of w.lanes(). begin has the value that f starts with, in each lane. The loop prefetches the
 // elements at ahead, and counts the elements in `at`, which is 0 before. It has two accumulators, one for each half of
 // a vector of float32, so that steps need not wait for each other.
-func (w width) foldWide(f foldOf, x, ahead, at, n Register, begin VecVirtual, widen func(from Op, y VecVirtual)) VecVirtual {
+func (w width) foldWide(f foldOf, x, ahead, at, n Register, begin VecVirtual, t folded) VecVirtual {
 	acc, y := [2]VecVirtual{w.vector(), w.vector()}, w.vector()
 	for _, a := range acc {
 		VMOVAPD(begin, a)
 	}
 	Label("next")
-	PREFETCHT1(Mem{Base: ahead, Index: at, Scale: 4})
+	t.prefetch(w, Mem{Base: ahead, Index: at, Scale: uint8(t.bytes)}, PREFETCHT1)
 	for i, a := range acc {
-		widen(Mem{Base: x, Index: at, Scale: 4, Disp: w.size / 2 * i}, y)
+		t.load(t.half(w, Mem{Base: x, Index: at, Scale: uint8(t.bytes)}, i), y)
 		f.step(y, a)
 	}
 	ADDQ(Imm(uint64(w.lanes())), at)
@@ -189,16 +247,16 @@ func (w width) foldLanes(acc, y VecVirtual, merge func(x, acc VecVirtual)) {
 
 // foldEach generates an assembly function that folds element i of each of several rows into result i, for all i. It
 // keeps the results of a vector of columns in registers.
-func (w width) foldEach(f foldOf, widen func(from Op, y VecVirtual)) {
+func (w width) foldEach(f foldOf, t folded) {
 	name := f.name + "Each" + w.suffix
-	TEXT(name, NOSPLIT, "func(results *float64, x *float32, rows, n, apart int)")
+	TEXT(name, NOSPLIT, "func(results *float64, x "+t.pointer()+", rows, n, apart int)")
 	Doc(fmt.Sprintf("%s sets each of n results, a multiple of %d, to %s of itself and", name, w.lanes(), f.what),
 		"an element of each of some rows, at least one, which are apart elements from each other. It prefetches as many rows",
 		"after these.")
 	out, x, n := Load(Param("results"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
 	rows, apart := Load(Param("rows"), GP64()), Load(Param("apart"), GP64())
 	from, row, ahead, y, acc := GP64(), GP64(), GP64(), w.vector(), [2]VecVirtual{w.vector(), w.vector()}
-	SHLQ(Imm(2), apart)
+	SHLQ(Imm(uint64(bits.Len(uint(t.bytes))-1)), apart)
 	MOVQ(apart, ahead)
 	IMULQ(rows, ahead)
 	Label("next")
@@ -208,9 +266,9 @@ func (w width) foldEach(f foldOf, widen func(from Op, y VecVirtual)) {
 	MOVQ(x, from)
 	MOVQ(rows, row)
 	Label("row")
-	PREFETCHT0(Mem{Base: from, Index: ahead, Scale: 1})
+	t.prefetch(w, Mem{Base: from, Index: ahead, Scale: 1}, PREFETCHT0)
 	for i := range acc {
-		widen(Mem{Base: from, Disp: w.size / 2 * i}, y)
+		t.load(t.half(w, Mem{Base: from}, i), y)
 		f.step(y, acc[i])
 	}
 	ADDQ(apart, from)
@@ -220,7 +278,7 @@ func (w width) foldEach(f foldOf, widen func(from Op, y VecVirtual)) {
 		VMOVUPD(acc[i], Mem{Base: out, Disp: w.size * i})
 	}
 	ADDQ(U32(2*w.size), out)
-	ADDQ(Imm(uint64(w.size)), x)
+	ADDQ(U32(t.bytes/4*w.size), x)
 	SUBQ(Imm(uint64(w.lanes())), n)
 	JNZ(LabelRef("next"))
 	VZEROUPPER()

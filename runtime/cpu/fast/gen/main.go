@@ -60,6 +60,8 @@ func main() {
 		numbered()
 		avx2.columnSorts()
 		avx512.columnSorts()
+		avx2.wideFolds()
+		avx512.wideFolds()
 		avx2.rowFolds(wides)
 		avx512.rowFolds(wides)
 		Generate()
