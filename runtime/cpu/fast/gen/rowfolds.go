@@ -158,7 +158,8 @@ func (w width) rowFolds(t floats) {
 	w.columnParts(t, "exponentials", "the greatest element and the sum of e^(x-greatest)", true,
 		func(f *rowFold) []number {
 			greatest, sum := f.exponentials(false)
-			return []number{f.wide(greatest), sum}
+			finite := f.double(-math.MaxFloat64) // differences from it are numbers
+			return []number{f.apply(maxOf, f.wide(greatest), number{finite, finite}), sum}
 		})
 	w.columnParts(t, "squares", "the sum of the squares", false,
 		func(f *rowFold) []number { return []number{f.sumOfSquares()} })
@@ -647,7 +648,10 @@ func (f *rowFold) inverse(x number) number {
 // exponentials generates code that returns the greatest element of the row, in all lanes, and the sum of
 // e^(x-greatest). If keeps is true, it keeps these exponentials.
 func (f *rowFold) exponentials(keeps bool) (greatest values, sum number) {
-	lowest := f.lowest()
+	lowest := f.bits(math.Float32bits(float32(math.Inf(-1))))
+	if f.areWide() {
+		lowest = f.double(math.Inf(-1))
+	}
 	for range f.vectors() {
 		y := f.vector()
 		VMOVAPS(lowest, y)
@@ -677,32 +681,25 @@ func (f *rowFold) exponentials(keeps bool) (greatest values, sum number) {
 		}
 		add(p, y)
 	})
-	return greatest, f.total(sums())
-}
-
-// lowest generates code that returns what all elements exceed. A column of only -inf has the sum 0.
-func (f *rowFold) lowest() VecVirtual {
-	switch {
-	case f.areWide() && f.columnRows != nil:
-		return f.double(-math.MaxFloat64)
-	case f.areWide():
-		return f.double(math.Inf(-1))
-	case f.columnRows != nil:
-		return f.constant(-math.MaxFloat32)
+	sum = f.total(sums())
+	if f.columnRows != nil { // of -inf alone the terms are NaN, and the sum is 0
+		for i, top := range f.wide(greatest) {
+			some := f.compareDoubles(differ, top, f.double(math.Inf(-1)))
+			f.blendDoubles(some, sum[i], f.zero(), sum[i])
+		}
 	}
-	return f.bits(math.Float32bits(float32(math.Inf(-1))))
+	return greatest, sum
 }
 
 // expOf generates code that replaces y, a vector of elements less the greatest, by exponentials. They are terms of a sum
-// with a term of 1, unless they are results or the sum may be 0.
+// with a term of 1, unless they are results.
 func (f *rowFold) expOf(y VecVirtual, results bool) {
-	exact := results || f.columnRows != nil
 	switch {
-	case f.areWide() && exact:
+	case f.areWide() && results:
 		f.expDouble(y)
 	case f.areWide():
 		f.expOfSumDouble(y)
-	case exact:
+	case results:
 		f.expBelow(y)
 	default:
 		f.expOfSum(y)
