@@ -77,6 +77,12 @@ exit code is 1 if outputs of a case are wrong, or if a case is slower than --max
 			return a.bench(cmd.Context(), &f)
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+// add declares the flags of vkc bench.
+func (f *benchFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.model.register(flags)
 	flags.StringSliceVar(&f.suites, "suite", nil, "only these suites (may be repeated): "+
@@ -108,7 +114,6 @@ exit code is 1 if outputs of a case are wrong, or if a case is slower than --max
 	flags.StringVar(&f.plot, "plot", "", "draw the results under the device's roofline to `FILE.svg`")
 	flags.StringVar(&f.chart, "chart", "",
 		"draw bars to `FILE.svg`: tokens per second of language models, and the other times that --against has too")
-	return cmd
 }
 
 // check reports flags that are wrong on every device, before a device is opened.

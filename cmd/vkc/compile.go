@@ -81,6 +81,12 @@ func (a *app) compileCommand() *cobra.Command {
 			return a.compile(cmd, args[0], &f)
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+// add declares the flags of vkc compile.
+func (f *compileFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "the bundle `FILE` to write")
 	flags.StringVar(&f.target, "target",
@@ -103,7 +109,6 @@ func (a *app) compileCommand() *cobra.Command {
 	flags.BoolVar(&f.noCache, "no-cache", false, "ignore the cache and write nothing to it")
 	flags.IntVarP(&f.jobs, "jobs", "j", 0, "number of compiler processes at once; 0 means one per core")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	return cmd
 }
 
 // compileModel runs vkc compile --generate: it compiles all programs of a GGUF model into one bundle.

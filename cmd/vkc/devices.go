@@ -129,11 +129,11 @@ func listDevices() (devicesInfo, error) {
 func (a *app) printDevices(info devicesInfo) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "  DEVICE\tNAME\tTYPE\tMEMORY\tVULKAN\tDRIVER")
-	auto := "*"
+	cpuMark := "*" // --device auto selects the processor if there is no device for it
 	for _, d := range info.Devices {
 		mark := " "
 		if d.Auto {
-			mark, auto = "*", " "
+			mark, cpuMark = "*", " "
 		}
 		c := d.Caps
 		fmt.Fprintf(w, "%s %d\t%s\t%s\t%s\t%s\t%s %s\n", mark, d.Index, c.Name, c.Type, size(int64(c.DeviceMemory)),
@@ -145,7 +145,7 @@ func (a *app) printDevices(info devicesInfo) error {
 			fmt.Fprintf(w, "  \twithout %s, by $%s\n", strings.Join(d.Disabled, ", "), device.DisableEnv)
 		}
 	}
-	fmt.Fprintf(w, "%s cpu\tCPU fast path\tkernels for the processor\n", auto)
+	fmt.Fprintf(w, "%s cpu\tCPU fast path\tkernels for the processor\n", cpuMark)
 	fmt.Fprint(w, "  reference\tCPU reference\tthe definition of every op\n")
 	return w.Flush()
 }

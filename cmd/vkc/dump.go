@@ -91,6 +91,12 @@ machine code of each kernel, if the driver reports them (VK_KHR_pipeline_executa
 			return a.dump(cmd.Context(), args[0], &f)
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+// add declares the flags of vkc dump.
+func (f *dumpFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.stage, "stage", stageGraph, strings.Join(stages, ", "))
 	flags.StringVar(&f.after, "after", "", "the program after this `PASS`")
@@ -109,7 +115,6 @@ machine code of each kernel, if the driver reports them (VK_KHR_pipeline_executa
 	flags.StringVar(&f.target, "target", anyTarget, targetHelp())
 	f.graph.add(cmd)
 	f.tuning.addWithFile(cmd)
-	return cmd
 }
 
 // noKernel is the default of --kernel.

@@ -137,8 +137,8 @@ const (
 )
 
 // open reads a graph, or builds the graph of a model and returns it with the model's weights.
-func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
-	path, err := modelFile(path)
+func (f *modelFlags) open(path string) (g *ir.Graph, weights vkc.Weights, err error) {
+	path, err = modelFile(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,7 +164,7 @@ func (f *modelFlags) open(path string) (*ir.Graph, vkc.Weights, error) {
 	if err := f.onlyFor("a graph"); err != nil {
 		return nil, nil, err
 	}
-	g, err := vkc.ReadGraph(path)
+	g, err = vkc.ReadGraph(path)
 	return g, nil, err
 }
 

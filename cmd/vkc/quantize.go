@@ -95,6 +95,12 @@ such parts: for -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A tensor larger 
 			return a.quantize(cmd.Context(), args[0], &f, opt)
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+// add declares the flags of vkc quantize.
+func (f *quantizeFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "the GGUF `FILE` to write")
 	flags.StringVar(&f.dtype, "type", "", "the `TYPE` of the matrices: "+strings.Join(typesAndRecipes(), ", "))
@@ -115,7 +121,6 @@ such parts: for -o OUT.gguf, OUT-00001-of-00002.gguf and so on. A tensor larger 
 	flags.IntVar(&f.threads, "threads", 0, "use `N` cores; 0 means all")
 	flags.BoolVar(&f.requantize, "requantize", false, "accept tensors that are already quantized; the errors add up")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
-	return cmd
 }
 
 // quantizeTypes lists the values of --type.

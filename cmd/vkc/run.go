@@ -72,6 +72,12 @@ tolerance of its ops.`,
 		Args: exactArgs("GRAPH or BUNDLE.vkb"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0], &f) },
 	}
+	f.add(cmd)
+	return cmd
+}
+
+// add declares the flags of vkc run.
+func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.device, "device", "d", "auto",
 		"auto (the best GPU, or else the CPU), vulkan (the best device), cpu (its fast path), reference, an index of "+
@@ -106,7 +112,6 @@ tolerance of its ops.`,
 	flags.DurationVar(&f.tune, "tune", 0, "first measure schedules of the kernels, as vkc tune does, for this `TIME` "+
 		"at most (0 means no time); later runs use the results and continue")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	return cmd
 }
 
 // session is one vkc run: its flags, the open program, and the inputs.
@@ -291,7 +296,7 @@ func (s *session) openGraph(path string) (err error) {
 
 // buildForInputs reads the graph, or builds the graph of a model. An ONNX model may need the extents and values of the
 // inputs for that. Inputs that became constants are removed from the flags.
-func (s *session) buildForInputs(path string) (*ir.Graph, vkc.Weights, error) {
+func (s *session) buildForInputs(path string) (g *ir.Graph, weights vkc.Weights, err error) {
 	o := &s.flags.graph.model.onnx
 	o.example = s.flags.inputs
 	g, w, err := s.flags.graph.open(path, s.flags.weights)

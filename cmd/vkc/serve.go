@@ -62,6 +62,12 @@ answers, tells their clients, and ends with exit code 1.`,
 			return a.serve(cmd.Context(), &f)
 		},
 	}
+	f.add(a, cmd)
+	return cmd
+}
+
+// add declares the flags of vkc serve.
+func (f *serveFlags) add(a *app, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.model.registerText(a, flags)
 	f.model.registerProjector(flags)
@@ -105,7 +111,6 @@ answers, tells their clients, and ends with exit code 1.`,
 		"in this `DIRECTORY`, and restore them")
 	flags.DurationVar(&f.serve.Timeout, "timeout", 10*time.Minute, "limit each request to this `TIME`")
 	flags.DurationVar(&f.drain, "drain", 30*time.Second, "at the end, wait up to this `TIME` for unfinished answers")
-	return cmd
 }
 
 // splitNone gives each device a copy of the model. Other splits divide one model among the devices.
@@ -244,7 +249,7 @@ type loadedModel interface {
 }
 
 // load loads a language model, or an embedding model if the file is one.
-func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Server, error) {
+func (f *serveFlags) load(ctx context.Context, a *app) (loaded loadedModel, server *serve.Server, err error) {
 	if err := f.model.check("serve"); err != nil {
 		return nil, nil, err
 	}
@@ -278,7 +283,8 @@ func (f *serveFlags) load(ctx context.Context, a *app) (loadedModel, *serve.Serv
 }
 
 // loadModel loads a GGUF model, a Hugging Face folder or a bundle. copies says that each device gets a copy.
-func (f *serveFlags) loadModel(ctx context.Context, a *app, copies bool) (loadedModel, *serve.Server, error) {
+func (f *serveFlags) loadModel(ctx context.Context, a *app, copies bool) (
+	loaded loadedModel, server *serve.Server, err error) {
 	bundle, err := generate.IsBundle(f.model.path)
 	if err != nil {
 		return nil, nil, err
@@ -315,7 +321,7 @@ func (f *serveFlags) refuseTune() error {
 }
 
 // loadEmbedder loads an embedding model.
-func (f *serveFlags) loadEmbedder(ctx context.Context) (loadedModel, *serve.Server, error) {
+func (f *serveFlags) loadEmbedder(ctx context.Context) (loaded loadedModel, server *serve.Server, err error) {
 	if err := f.refuseTune(); err != nil {
 		return nil, nil, err
 	}
@@ -327,7 +333,8 @@ func (f *serveFlags) loadEmbedder(ctx context.Context) (loadedModel, *serve.Serv
 }
 
 // loadDecoder loads a language model that is an ONNX graph.
-func (f *serveFlags) loadDecoder(ctx context.Context, a *app) (loadedModel, *serve.Server, error) {
+func (f *serveFlags) loadDecoder(ctx context.Context, a *app) (
+	loaded loadedModel, server *serve.Server, err error) {
 	if f.model.options.Parallel == 0 {
 		f.model.options.Parallel = defaultParallel
 	}
@@ -340,7 +347,7 @@ func (f *serveFlags) loadDecoder(ctx context.Context, a *app) (loadedModel, *ser
 }
 
 // loadSpeech loads a model of speech.
-func (f *serveFlags) loadSpeech(ctx context.Context, a *app) (loadedModel, *serve.Server, error) {
+func (f *serveFlags) loadSpeech(ctx context.Context, a *app) (loaded loadedModel, server *serve.Server, err error) {
 	if err := f.refuseTune(); err != nil {
 		return nil, nil, err
 	}

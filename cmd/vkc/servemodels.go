@@ -114,7 +114,7 @@ func modelName(path string) string {
 
 // handler returns a server of the models, and closes them by the second result. A single model is loaded at once. Of
 // several, each is loaded at its first request.
-func (f *serveFlags) handler(ctx context.Context, a *app) (handler, io.Closer, error) {
+func (f *serveFlags) handler(ctx context.Context, a *app) (h handler, closer io.Closer, err error) {
 	if len(f.models) < 2 {
 		m, s, err := f.load(ctx, a)
 		return s, m, err

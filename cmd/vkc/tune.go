@@ -72,6 +72,12 @@ prints how well this order agrees with measured times.`,
 			return a.tune(cmd.Context(), args, &f)
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+// add declares the flags of vkc tune.
+func (f *tuneFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.suites, "suite", nil, "tune the kernels of these suites of vkc bench (may be repeated); "+
 		"without GRAPH, all suites: "+strings.Join(bench.Suites(), ", "))
@@ -93,7 +99,6 @@ prints how well this order agrees with measured times.`,
 	flags.BoolVar(&f.list, "list", false, "list the kernels and their measurements, and measure nothing")
 	flags.BoolVar(&f.reset, "reset", false, "delete all earlier measurements first")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	return cmd
 }
 
 // check returns an error for flags that are wrong on every device.
@@ -373,7 +378,7 @@ func (a *app) tuneFile(caps device.Caps, f *tuneFlags) (path string, file *tunef
 	if err == nil {
 		err = file.Fits(caps)
 	}
-	if err != nil {
+	if err != nil { // begin a new file, unless that would overwrite another device's file at --output
 		if foreign := (*tunefile.ForeignError)(nil); f.output != "" && errors.As(err, &foreign) {
 			return "", nil, fmt.Errorf("--output %s: %w: name another file, or pass --reset to overwrite it",
 				path, err)

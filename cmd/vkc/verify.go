@@ -109,6 +109,12 @@ integers equal. It prints the cases that did not pass, with the reasons. The exi
 			return a.verify(cmd.Context(), &f)
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+// add declares the flags of vkc verify.
+func (f *verifyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.ops, "ops", false, "prove the ops")
 	flags.StringVar(&f.onnx, "onnx", "", "run the models in `DIR` and in the folders below it")
@@ -128,7 +134,6 @@ integers equal. It prints the cases that did not pass, with the reasons. The exi
 	flags.BoolVar(&f.cases, "cases", false,
 		"with --json or --report: include the cases that passed")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	return cmd
 }
 
 // verify runs vkc verify --ops: it runs the op cases on the device, prints the results, and writes the report of
