@@ -95,8 +95,9 @@ type attentionNode struct {
 // attention builds Attention of opset 23 and later. Keys and values are appended to a cache, or are themselves a cache
 // that each sequence has partly filled. Scores are computed and summed in f32, for every value of softmax_precision.
 func attention(c *call) []*value {
+	const pastKey, pastValue, filledLength = 4, 5, 6 // optional inputs
 	a := &attentionNode{c: c, q: c.x(0), k: c.x(1), v: c.x(2)}
-	flat := a.q.Rank() == 3
+	flat := a.q.Rank() == 3 // the heads are side by side in the last axis
 	queries, keys := c.intAttr("q_num_heads", 0), c.intAttr("kv_num_heads", 0)
 	if flat {
 		a.q = c.splitHeads(a.q, "q_num_heads")
@@ -106,9 +107,8 @@ func attention(c *call) []*value {
 		c.fail("inputs %s, %s and %s: want [batch, heads, length, size], or [batch, length, heads*size]", a.q, a.k, a.v)
 	}
 	if !flat && (queries != 0 && !a.q.Dim(1).Is(queries) || keys != 0 && !a.k.Dim(1).Is(keys)) {
-		c.fail("q_num_heads is %d and kv_num_heads %d, but %s and %s are [batch, heads, length, "+
-			"size]", queries, keys, a.q,
-			a.k)
+		c.fail("q_num_heads is %d and kv_num_heads %d, but %s and %s are [batch, heads, length, size]", queries, keys,
+			a.q, a.k)
 	}
 	if c.intAttr("softmax_precision", 0) == float64Type && a.q.DType() != ir.F64 {
 		c.fail("attribute softmax_precision is double, but vkc computes the weights of %s in float", a.q.DType())
@@ -117,7 +117,7 @@ func attention(c *call) []*value {
 	if mode < 0 || mode > 3 {
 		c.fail("qk_matmul_output_mode is %d: want 0 to 3", mode)
 	}
-	if c.has(4) != c.has(5) || c.has(4) && c.has(6) {
+	if c.has(pastKey) != c.has(pastValue) || c.has(pastKey) && c.has(filledLength) {
 		c.fail("want both past_key and past_value or neither, and with them no nonpad_kv_seqlen")
 	}
 	if d := a.q.Dim(3); !d.IsStatic() || d.Add < 1 {
@@ -125,11 +125,11 @@ func attention(c *call) []*value {
 	}
 	a.scale, a.softcap = c.floatAttr("scale", 1/math.Sqrt(float64(a.q.Dim(3).Add))), c.floatAttr("softcap", 0)
 	switch {
-	case c.has(4):
-		a.appendCache(c.x(4), c.x(5))
-	case c.has(6): // k and v are caches, with the number of filled positions of each sequence
+	case c.has(pastKey):
+		a.appendCache(c.x(pastKey), c.x(pastValue))
+	case c.has(filledLength): // k and v are caches, with the number of filled positions of each sequence
 		queries := a.q.Dim(2)
-		filled := c.x(6).Cast(ir.I32).Reshape(-1, 1, 1, 1)
+		filled := c.x(filledLength).Cast(ir.I32).Reshape(-1, 1, 1, 1)
 		a.offset = filled.Sub(c.b.DimValue(queries))
 		a.hideUnless(a.keys().Lt(filled))
 	default:

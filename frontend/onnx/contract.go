@@ -154,8 +154,8 @@ func (c *call) einsumTerms() (terms []string, result, fault string) {
 
 // einsumOperand returns an operand of Einsum and its letters, each once. For a letter that occurs twice it takes the
 // diagonal of the two axes.
-func (c *call) einsumOperand(x tensor, term string) (tensor, []rune) {
-	letters := []rune(term)
+func (c *call) einsumOperand(x tensor, term string) (operand tensor, letters []rune) {
+	letters = []rune(term)
 	if len(letters) != x.Rank() {
 		c.fail("a term of %d letters for %s", len(letters), x)
 	}
@@ -174,7 +174,7 @@ func (c *call) einsumOperand(x tensor, term string) (tensor, []rune) {
 }
 
 // sumAbsent sums over the letters of x that do not occur in later. It returns the remaining letters.
-func sumAbsent(x tensor, letters []rune, later string) (tensor, []rune) {
+func sumAbsent(x tensor, letters []rune, later string) (sum tensor, remaining []rune) {
 	var axes []int
 	var left []rune
 	for i, l := range letters {
@@ -212,7 +212,7 @@ func permuted(x tensor, from []rune, to string) tensor {
 
 // contract multiplies two operands, and sums over the letters that do not occur in later, the letters of the result and
 // of later operands. It uses a batched matmul if it can, and returns the result with its letters.
-func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string) (tensor, []rune) {
+func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string) (y tensor, letters []rune) {
 	// Letters that only one operand has are summed before the multiplication.
 	a, aLetters = sumAbsent(a, aLetters, later+string(bLetters))
 	b, bLetters = sumAbsent(b, bLetters, later+string(aLetters))
@@ -246,7 +246,7 @@ func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string
 	x := permuted(a, aLetters, string(slices.Concat(batch, rows, inner))).Reshape(batches, flatRows, flatInner)
 	w := permuted(b, bLetters, string(slices.Concat(batch, inner, columns)))
 	w = w.Reshape(extents(b, bLetters, batch), flatInner, flatColumns)
-	y := x.MatMul(w)
+	y = x.MatMul(w)
 	return y.Reshape(y.Shape()[:len(batch)], extents(a, aLetters, rows), extents(b, bLetters, columns)), out
 }
 

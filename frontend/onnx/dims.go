@@ -59,7 +59,7 @@ func addDims(_ *call, a, b ir.Dim) (ir.Dim, bool) { d, err := a.Sum(b); return d
 func subDims(_ *call, a, b ir.Dim) (ir.Dim, bool) { d, err := a.Less(b); return d, err == nil }
 
 // mulDims returns the product of two extents. It returns false if no ir.Dim expresses it.
-func mulDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
+func mulDims(_ *call, a, b ir.Dim) (product ir.Dim, ok bool) {
 	if a.Sym != "" && b.Add < 0 || b.Sym != "" && a.Add < 0 {
 		return ir.Dim{}, false // the coefficient of a symbol cannot be negative
 	}
@@ -68,7 +68,7 @@ func mulDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 }
 
 // divDims returns a/b rounded towards 0, if that is an expression over symbols.
-func divDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
+func divDims(c *call, a, b ir.Dim) (quotient ir.Dim, ok bool) {
 	if q, ok := a.Quo2(b); ok {
 		return q, true
 	}
@@ -87,7 +87,7 @@ func divDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
 }
 
 // maxDims returns the larger of two dims, and false if that depends on the symbols' values.
-func maxDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
+func maxDims(_ *call, a, b ir.Dim) (larger ir.Dim, known bool) {
 	switch d, err := a.Less(b); {
 	case err == nil && d.Add >= 0:
 		return a, true // for all values of the symbols
@@ -104,7 +104,7 @@ func maxDims(_ *call, a, b ir.Dim) (ir.Dim, bool) {
 }
 
 // minDims returns the smaller of two extents. It returns false if that depends on the values of symbols.
-func minDims(c *call, a, b ir.Dim) (ir.Dim, bool) {
+func minDims(c *call, a, b ir.Dim) (smaller ir.Dim, known bool) {
 	larger, ok := maxDims(c, a, b)
 	if ok && larger == a {
 		return b, true

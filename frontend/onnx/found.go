@@ -32,7 +32,7 @@ func partlyValid(t tensor, axis int, count tensor) *value {
 
 // cut returns the valid part of d, the computed value of a tensor. counts has the counts of this tensor and of later
 // ones; cut also returns the counts of the later ones.
-func (f *validPart) cut(d *ir.Data, counts []*ir.Data) (*ir.Data, []*ir.Data, error) {
+func (f *validPart) cut(d *ir.Data, counts []*ir.Data) (valid *ir.Data, later []*ir.Data, err error) {
 	n, err := counts[0].Ints()
 	if err == nil {
 		d, err = d.Front(f.axis, n[0])
@@ -123,8 +123,7 @@ func (im *importer) dimValue(d ir.Dim) tensor {
 // largestShape returns a shape with every extent at its maximum. At most one extent may be known only in a run: a
 // multiple of a number of elements, plus a constant. For that one, largestShape also returns the valid part of the
 // axis; otherwise nil.
-func (c *call) largestShape(extents ir.Shape) (ir.Shape, *validPart) {
-	var part *validPart
+func (c *call) largestShape(extents ir.Shape) (largest ir.Shape, part *validPart) {
 	extents = slices.Clone(extents)
 	for axis, d := range extents {
 		if !c.isFound(d) {

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -39,11 +40,12 @@ var least, largest = neutrally(math.Inf(-1)), neutrally(math.Inf(1))
 
 // foundRules has the rules of ops for arguments with only a valid part, except for elementwise ops. An op that is in no
 // such table refuses these arguments, unless row.takesPartlyValid is set. Names have the domain, as Node.op returns.
-var foundRules map[string]foundRule
+var foundRules = map[string]foundRule{}
 
-// An init function fills the table, because its functions refer to tables of rows.
+// init adds the ops that move elements. Declarations cannot have these rules, because their functions refer to tables of
+// rows.
 func init() {
-	foundRules = map[string]foundRule{
+	maps.Copy(foundRules, map[string]foundRule{
 		"Transpose":      {labels: transposeLabels},
 		"Gather":         {labels: gatherLabels, along: gatherAlong},
 		"GatherND":       {labels: gatherNDLabels},
@@ -65,7 +67,12 @@ func init() {
 		"Tile":           {along: tileAlong},
 		"Pad":            {along: padAlong},
 		"Unique":         {along: uniqueAlong},
+	})
+}
 
+// init adds the ops that sample.
+func init() {
+	maps.Copy(foundRules, map[string]foundRule{
 		"Resize":     {labels: resizeLabels, neutral: neutrally(0)},
 		"Upsample":   {labels: resizeLabels, neutral: neutrally(0)},
 		"GridSample": {labels: gridSampleLabels, neutral: neutrally(0)},
@@ -75,7 +82,12 @@ func init() {
 		"NonMaxSuppression": {labels: lettered("bn-,bcn -> ", "bcn"), neutral: func(_ *call, i int) float64 {
 			return []float64{0, math.Inf(-1)}[i] // a box with this score is not chosen
 		}},
+	})
+}
 
+// init adds scatters and the ops that select.
+func init() {
+	maps.Copy(foundRules, map[string]foundRule{
 		// Scatters skip an index out of range.
 		"ScatterND":       {labels: scatterNDLabels, neutral: neutrally(math.MaxInt32)},
 		"ScatterElements": {labels: scatterLabels, neutral: neutrally(math.MaxInt32)},
@@ -83,7 +95,12 @@ func init() {
 		"TensorScatter":   {labels: lettered("b*,b*,b -> b", "")},
 		"NonZero":         {labels: nonZeroLabels, neutral: neutrally(0)},
 		"Compress":        {labels: compressLabels, neutral: neutrally(0)},
+	})
+}
 
+// init adds softmaxes, scans and TopK.
+func init() {
+	maps.Copy(foundRules, map[string]foundRule{
 		"Softmax":    {labels: axisLabels(-1), neutral: least},
 		"LogSoftmax": {labels: axisLabels(-1), neutral: least},
 		"Hardmax":    {labels: axisLabels(-1), neutral: least},
@@ -95,7 +112,12 @@ func init() {
 			}
 			return math.Inf(1)
 		}},
+	})
+}
 
+// init adds norms, convolutions and pooling.
+func init() {
+	maps.Copy(foundRules, map[string]foundRule{
 		"LayerNormalization":           {labels: axesFromLabels, neutral: neutrally(0)},
 		"RMSNormalization":             {labels: axesFromLabels, neutral: neutrally(0)},
 		"SimplifiedLayerNormalization": {labels: axesFromLabels, neutral: neutrally(0)},
@@ -119,7 +141,12 @@ func init() {
 		"GlobalAveragePool":            {labels: globalLabels, neutral: neutrally(0)},
 		"GlobalLpPool":                 {labels: globalLabels, neutral: neutrally(0)},
 		"GlobalMaxPool":                {labels: globalLabels, neutral: least},
+	})
+}
 
+// init adds transforms, recurrent layers, attention and others.
+func init() {
+	maps.Copy(foundRules, map[string]foundRule{
 		"DFT":       {labels: dftLabels},
 		"STFT":      {labels: lettered("b* -> b", "")},
 		"Det":       {labels: leadingLabels(2)},
@@ -132,17 +159,32 @@ func init() {
 		"ReverseSequence": {labels: reverseSequenceLabels},
 		"TfIdfVectorizer": {labels: lettered("b- -> b", "")},
 		"Multinomial":     {labels: lettered("b- -> b", "")},
+	})
+}
 
+// init adds quantization.
+func init() {
+	maps.Copy(foundRules, map[string]foundRule{
 		"QuantizeLinear":        {labels: quantizeLabels},
 		"DequantizeLinear":      {labels: quantizeLabels},
 		"DynamicQuantizeLinear": {labels: dynamicQuantizeLabels, neutral: neutrally(0)}, // 0 is always in its range
 		"MatMulInteger":         {labels: leadingLabels(1)},
 		"QLinearMatMul":         {labels: leadingLabels(1)},
+	})
+}
 
+// init adds products.
+func init() {
+	maps.Copy(foundRules, map[string]foundRule{
 		"MatMul": {labels: matmulLabels, neutral: neutrally(0)},
 		"Gemm":   {labels: gemmLabels, neutral: neutrally(0)},
 		"Einsum": {labels: einsumLabels, neutral: neutrally(0)},
+	})
+}
 
+// init adds reductions.
+func init() {
+	maps.Copy(foundRules, map[string]foundRule{
 		"ReduceSum":       {labels: reduceLabels, neutral: neutrally(0)},
 		"ReduceMean":      {labels: reduceLabels, neutral: neutrally(0)},
 		"ReduceProd":      {labels: reduceLabels, neutral: neutrally(1)},
@@ -155,7 +197,11 @@ func init() {
 		"ReduceLogSumExp": {labels: reduceLabels, neutral: least},
 		"ArgMax":          {labels: reduceLabels, neutral: least},
 		"ArgMin":          {labels: reduceLabels, neutral: largest},
-	}
+	})
+}
+
+// init adds groups of ops with equal rules. It is the last one, because it copies some of the rules above.
+func init() {
 	// Ops that compute each element alone from the one at the same coordinates.
 	for _, op := range []string{"Trilu", "EyeLike", "Dropout", "Bernoulli", "RandomNormalLike", "RandomUniformLike",
 		"ai.onnx.ml.Binarizer", "ai.onnx.ml.LabelEncoder", "com.microsoft.Gelu", "com.microsoft.QuickGelu"} {
@@ -827,18 +873,19 @@ func matmulLabels(c *call) labels {
 	return l
 }
 
-// gemmLabels labels Gemm: rows are axis 0, columns axis 1, and the contraction axis is 2.
+// gemmLabels labels Gemm, the product of two matrices, to which a third operand is added.
 func gemmLabels(c *call) labels {
-	a, b := []int{0, 2}, []int{2, 1}
+	rows, columns, contracted := 0, 1, 2
+	a, b, result := []int{rows, contracted}, []int{contracted, columns}, []int{rows, columns}
 	if c.flag("transA", false) {
 		slices.Reverse(a)
 	}
 	if c.flag("transB", false) {
 		slices.Reverse(b)
 	}
-	l := labels{[][]int{a, b}, [][]int{{0, 1}}, []int{2}}
-	if c.has(2) {
-		l.in = append(l.in, []int{0, 1}[max(0, 2-c.rank(2)):])
+	l := labels{in: [][]int{a, b}, out: [][]int{result}, folded: []int{contracted}}
+	if c.has(2) { // it broadcasts to the result, and may lack the outer axes
+		l.in = append(l.in, result[max(0, 2-c.rank(2)):])
 	}
 	return l
 }

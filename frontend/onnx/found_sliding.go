@@ -126,7 +126,7 @@ func spreadAlong(c *call) []*value {
 
 // spatialAxis returns input 0 if its valid part is along an axis after batch and channels, and the number of that axis,
 // not counting these two. Otherwise it returns nil. It fails if another input has only a valid part.
-func (c *call) spatialAxis() (*value, int) {
+func (c *call) spatialAxis() (x *value, axis int) {
 	for _, v := range c.in[1:] {
 		if v != nil && v.valid != nil {
 			c.failPartlyValid(v)

@@ -35,7 +35,8 @@ type trip func(i tensor, carried []*value) (goes tensor, next, outs []*value)
 
 // looped builds a loop op from a trip. goes is the condition of the first trip. It returns the last carried values
 // followed by the stacks. If the loop has a condition, only as many rows of the stacks are valid as there were trips.
-func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*value, frontend.Scanned) {
+func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) (
+	results []*value, scanned frontend.Scanned) {
 	from, around := merged(c.in), c.trips
 	defer func() { c.trips = around }()
 	var made []*value // results of the body
@@ -56,7 +57,7 @@ func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) ([]*
 			v.valid = &validPart{axis: 0, count: s.Count}
 		}
 	}
-	results := append(valuesOf(s.Last, from), stacks...)
+	results = append(valuesOf(s.Last, from), stacks...)
 	markLike(results, made)
 	return results, s
 }
@@ -160,10 +161,10 @@ func (l *loopNode) whileLoop() []*value {
 	}
 	// withinLimit returns the condition of trip i: goes and, if only a run knows the limit, whether i is below it.
 	withinLimit := func(goes, i tensor) tensor { return goes }
-	bounded := trips == nil
+	bounded := trips == nil // a loop op needs a largest number of trips, which the caller gives as a bound
 	if bounded {
 		bound, ok := l.c.options.Bounds[l.c.node.title()]
-		if !ok {
+		if !ok { // note which inputs must become constants instead
 			l.c.needed = append(l.c.needed, merged(l.c.in[:min(2, len(l.c.in))])...)
 			l.c.fail("its number of trips is known only in a run: give an upper bound under the node's name, "+
 				"%q", l.c.node.title())

@@ -462,7 +462,7 @@ func rotaryEmbedding(c *call) tensor {
 }
 
 // tablesAt returns rows of tables [positions, pairs], selected by the positions at.
-func (c *call) tablesAt(cos, sin, at tensor) (tensor, tensor) {
+func (c *call) tablesAt(cos, sin, at tensor) (cosAt, sinAt tensor) {
 	if cos.Rank() != 2 {
 		c.fail("the tables are %s: want [positions, pairs]", cos)
 	}

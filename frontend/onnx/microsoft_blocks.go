@@ -280,7 +280,7 @@ func (b *blocked) constantZeros() (zeros []float64, ok bool) {
 }
 
 // appendHalves appends values in f16. It returns false if f16 has not all of them exactly.
-func appendHalves(out []byte, values []float64) ([]byte, bool) {
+func appendHalves(out []byte, values []float64) (appended []byte, exact bool) {
 	raw, back := make([]byte, 2*len(values)), make([]float64, len(values))
 	ir.EncodeFloats(raw, ir.F16, values)
 	ir.DecodeFloats(back, ir.F16, raw)

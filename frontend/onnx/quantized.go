@@ -165,7 +165,7 @@ func exactSum(n int64, a, b tensor, f func(a, b tensor) tensor) tensor {
 }
 
 // signed converts u8 to i8 by subtracting the returned offset, and returns i8 unchanged.
-func signed(x tensor) (tensor, float64) {
+func signed(x tensor) (y tensor, offset float64) {
 	if x.DType() == ir.U8 {
 		return x.Xor(x.Lit(128)).Cast(ir.I8), 128
 	}
@@ -308,7 +308,7 @@ func convInteger(c *call) tensor {
 
 // signedNumber returns the zero point that an input gives for numbers of dtype t (i8 or u8), as a zero point for i8:
 // for u8 it subtracts 128. It returns false if the zero point is not known when the graph is built.
-func (c *call) signedNumber(input int, t ir.DType) (int, bool) {
+func (c *call) signedNumber(input int, t ir.DType) (zero int, known bool) {
 	number := 0
 	if c.has(input) {
 		d := constant(c.in[input])

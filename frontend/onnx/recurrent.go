@@ -211,7 +211,7 @@ const unrolledSteps = 4
 func stacked(list []tensor, axis int) tensor { return list[0].Stack(axis, list[1:]...) }
 
 // run computes the steps. It returns the outputs of all steps, [T, N, H], and the last state.
-func (l *recurrence) run(steps ir.Dim, state []tensor) (tensor, []tensor) {
+func (l *recurrence) run(steps ir.Dim, state []tensor) (outputs tensor, last []tensor) {
 	if steps.IsStatic() && steps.Add > 0 && steps.Add <= unrolledSteps {
 		return l.unroll(steps.Static(), state)
 	}
@@ -228,7 +228,7 @@ func (l *recurrence) run(steps ir.Dim, state []tensor) (tensor, []tensor) {
 }
 
 // unroll computes the steps like run, with nodes for each step in place of a loop.
-func (l *recurrence) unroll(steps int, state []tensor) (tensor, []tensor) {
+func (l *recurrence) unroll(steps int, state []tensor) (outputs tensor, last []tensor) {
 	out := make([]tensor, steps)
 	for i := range steps {
 		t := i

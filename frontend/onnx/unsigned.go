@@ -59,8 +59,8 @@ func isUnsigned(v *value) bool { return v != nil && v.unsigned }
 
 // unsignedRule returns how the op takes inputs that are uint64, or false if it does not take them. Scatters that keep
 // the least or the largest number depend on the order of numbers.
-func (c *call) unsignedRule() (unsignedRule, bool) {
-	rule, ok := unsignedRules[c.node.Op]
+func (c *call) unsignedRule() (rule unsignedRule, ok bool) {
+	rule, ok = unsignedRules[c.node.Op]
 	if mode := c.textAttr("reduction", "none"); mode == "min" || mode == "max" {
 		rule, ok = unsignedRule{flips: true, flipped: []int{0}}, slices.Contains(wrappingOps, c.node.Op)
 	}

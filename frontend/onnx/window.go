@@ -51,7 +51,7 @@ func (c *call) window(x ir.Shape, kernel []int) window {
 
 // windowOf returns the window that the node's attributes describe for tensor x. If padding depends on a symbol, it pads
 // the tensor in a run, by elements of value pad, and the window has no padding along that axis.
-func (c *call) windowOf(x tensor, kernel []int, pad float64) (tensor, window) {
+func (c *call) windowOf(x tensor, kernel []int, pad float64) (padded tensor, w window) {
 	mode, s := c.autoPad(), slices.Clone(x.Shape())
 	stride, dilation := c.perAxis("strides", len(kernel), 1), c.perAxis("dilations", len(kernel), 1)
 	var open []int
@@ -71,7 +71,7 @@ func (c *call) windowOf(x tensor, kernel []int, pad float64) (tensor, window) {
 		x = inside.Where(x.IndexSelect(i+2, at), c.b.Const(elementOf(x.DType(), false, pad)))
 		s[i+2], open = ir.D(1), append(open, i) // any number: the padding of this axis is done
 	}
-	w := c.window(s, kernel)
+	w = c.window(s, kernel)
 	for _, i := range open {
 		w.low[i], w.high[i] = 0, 0
 	}
@@ -230,9 +230,9 @@ func convTranspose(c *call) tensor {
 
 // pool reads the parameters of a pooling of x, and pads x with the value pad as windowOf does. It returns the padded x,
 // the windows, and the options of the pooling op.
-func (c *call) pool(x tensor, pad float64) (tensor, window, []frontend.WindowOption) {
-	x, w := c.windowOf(x, c.mustInts("kernel_shape"), pad)
-	options := append(w.options(), frontend.Dilation(w.dilation...))
+func (c *call) pool(x tensor, pad float64) (padded tensor, w window, options []frontend.WindowOption) {
+	x, w = c.windowOf(x, c.mustInts("kernel_shape"), pad)
+	options = append(w.options(), frontend.Dilation(w.dilation...))
 	if c.flag("ceil_mode", false) {
 		options = append(options, frontend.CeilMode())
 	}

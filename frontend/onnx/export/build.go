@@ -326,8 +326,8 @@ func boolInt(b bool) int64 {
 
 // wide returns an argument, and its dtype, which ONNX's reductions must accept: narrower integers become i32, and f8
 // becomes f32.
-func (c *call) wide(i int) (string, ir.DType) {
-	t := c.node.Arg(i).DType()
+func (c *call) wide(i int) (name string, t ir.DType) {
+	t = c.node.Arg(i).DType()
 	if t.IsFloat() && t.BlockBytes() == 1 {
 		return c.cast(c.arg(i), ir.F32), ir.F32
 	}

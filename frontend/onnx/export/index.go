@@ -50,9 +50,9 @@ func gather(op string) func(c *call) string {
 	}
 }
 
-// run returns the coordinates of size consecutive elements along an axis. It clamps the start so that they fit. If wrap
-// is set, it takes the coordinates modulo the extent instead.
-func (c *call) run(start int, extent, size ir.Dim, wrap bool) string {
+// consecutive returns the coordinates of size elements along an axis, from argument `start` on. It clamps the start so
+// that they fit into the extent. If wrap is set, it takes the coordinates modulo the extent instead.
+func (c *call) consecutive(start int, extent, size ir.Dim, wrap bool) string {
 	from := c.cast(c.arg(start), ir.I64)
 	if wrap {
 		all := c.emit("Add", []string{c.ranged(size), from})
@@ -67,7 +67,7 @@ func (c *call) run(start int, extent, size ir.Dim, wrap bool) string {
 func dynamicSlice(c *call) string {
 	s, size := c.node.Arg(0).Shape(), c.node.Attrs().Shape("size")[0]
 	axis := axisOf(c.node, len(s))
-	return c.emit("Gather", []string{c.arg(0), c.run(1, s[axis], size, false)}, attribute{"axis", int64(axis)})
+	return c.emit("Gather", []string{c.arg(0), c.consecutive(1, s[axis], size, false)}, attribute{"axis", int64(axis)})
 }
 
 // dynamicUpdateSlice writes op dynamic_update_slice as a scatter.
@@ -77,7 +77,7 @@ func dynamicUpdateSlice(c *call) string {
 	if u[axis] == s[axis] && !c.node.Attrs().Bool("wrap") {
 		return c.arg(1)
 	}
-	at := c.run(2, s[axis], u[axis], c.node.Attrs().Bool("wrap"))
+	at := c.consecutive(2, s[axis], u[axis], c.node.Attrs().Bool("wrap"))
 	return c.emit("ScatterElements", []string{c.arg(0), c.spread(at, axis, u), c.arg(1)},
 		attribute{"axis", int64(axis)})
 }
@@ -92,16 +92,16 @@ func (c *call) spread(x string, axis int, s ir.Shape) string {
 	return c.emit("Expand", []string{c.reshaped(x, column), c.shape(s)})
 }
 
-// combines returns the value of ONNX's attribute reduction for the op: a plain scatter replaces elements, index_add
-// adds to them, and scatter_add has a mode with ONNX's name.
-func (c *call) combines() string {
+// scatterReduction returns the value of ONNX's attribute reduction for a scatter: how it combines an element with its
+// update.
+func (c *call) scatterReduction() string {
 	switch c.node.Op() {
-	case ir.OpScatter, ir.OpScatterND:
+	case ir.OpScatter, ir.OpScatterND: // they replace the element
 		return "none"
 	case ir.OpIndexAdd:
 		return "add"
 	}
-	return cmp.Or(c.node.Attrs().String_("mode"), "none")
+	return cmp.Or(c.node.Attrs().String_("mode"), "none") // modes have ONNX's names
 }
 
 // room returns the base of a scatter with one more element along an axis: updates with an index out of range go there.
@@ -142,7 +142,7 @@ func scatter(c *call) string {
 func (c *call) scattered(x string, axis int) string {
 	base, _, cut := c.room(axis)
 	return cut(c.emit("ScatterElements", []string{base, c.orRoom(x, c.node.Shape()[axis]), c.arg(2)},
-		attribute{"axis", int64(axis)}, attribute{"reduction", c.combines()}))
+		attribute{"axis", int64(axis)}, attribute{"reduction", c.scatterReduction()}))
 }
 
 // indexAdd writes op index_add: a scatter with indices that are equal along the other axes.
@@ -186,5 +186,5 @@ func scatterND(c *call) string {
 	}
 	base, _, cut := c.room(0)
 	return cut(c.emit("ScatterND", []string{base, c.emit("Where", []string{inside, x, away}), c.arg(2)},
-		attribute{"reduction", c.combines()}))
+		attribute{"reduction", c.scatterReduction()}))
 }

@@ -181,7 +181,7 @@ func pool(c *call) string {
 
 // images returns value x with exactly two axes before its `axes` innermost ones, as ONNX Runtime wants it. It also
 // returns a function that gives a result the op's own shape.
-func (c *call) images(x string, axes int) (string, func(y string) string) {
+func (c *call) images(x string, axes int) (image string, back func(y string) string) {
 	s := c.node.Arg(0).Shape()
 	outer := len(s) - axes
 	if outer == 2 {

@@ -2,6 +2,7 @@ package export
 
 import (
 	"errors"
+	"maps"
 	"strings"
 
 	"github.com/vkc-go/vkc/ir"
@@ -40,18 +41,23 @@ func all(f string) row     { return row{float: f, int: f, uint: f, bool: f} }
 // built returns a row for an op that a function writes.
 func built(build func(c *call) string) row { return row{build: build} }
 
-// table has a row for each op that can be written.
-var table map[ir.Op]row
+// table has a row for each op that can be written. The functions init fill it, because some rows refer to functions that
+// read it.
+var table = map[ir.Op]row{}
 
+// init adds the leaves.
 func init() {
-	table = map[ir.Op]row{
-		// Leaves.
+	maps.Copy(table, map[ir.Op]row{
 		ir.OpWeight: built(weight), ir.OpConst: built(constant), ir.OpIota: built(iota_),
 		ir.OpDimValue: built(func(c *call) string {
 			return c.cast(c.number(c.node.Attrs().Shape("dim")[0]), ir.I32)
 		}),
+	})
+}
 
-		// Elementwise ops.
+// init adds the elementwise ops.
+func init() {
+	maps.Copy(table, map[ir.Op]row{
 		ir.OpNeg: numbers("Neg(x)"), ir.OpAbs: numbers("Abs(x)"), ir.OpSign: numbers("Sign(x)"),
 		ir.OpExp: floats("Exp(x)"), ir.OpExp2: floats("Pow(2,x)"),
 		ir.OpExpm1: floats("Where(Less(Abs(x),1), Mul(2,Mul(Sinh(Div(x,2)),Exp(Div(x,2)))), Sub(Exp(x),1))"),
@@ -96,14 +102,22 @@ func init() {
 		ir.OpPowf: floats("Pow(x,{exponent})"),
 		ir.OpLerp: floats("Add(a,Mul(Sub(b,a),t))"), ir.OpAfter: built(expand),
 		ir.OpCast: built(cast), ir.OpBitcast: {build: bitcast, since: 26},
+	})
+}
 
-		// Views.
+// init adds the views.
+func init() {
+	maps.Copy(table, map[ir.Op]row{
 		ir.OpReshape:   built(func(c *call) string { return c.reshaped(c.arg(0), c.node.Shape()) }),
 		ir.OpTranspose: built(transpose), ir.OpSlice: built(slice), ir.OpFlip: built(flip), ir.OpRoll: built(roll),
 		ir.OpBroadcast: built(expand),
 		ir.OpSqueeze:   built(axesOp("Squeeze")), ir.OpUnsqueeze: built(axesOp("Unsqueeze")),
+	})
+}
 
-		// Reductions, scans and sorts.
+// init adds reductions, scans and sorts.
+func init() {
+	maps.Copy(table, map[ir.Op]row{
 		ir.OpSum: built(reduce("ReduceSum")), ir.OpMean: built(reduce("ReduceMean")),
 		ir.OpProd:      built(reduce("ReduceProd")),
 		ir.OpReduceMax: built(reduce("ReduceMax")), ir.OpReduceMin: built(reduce("ReduceMin")),
@@ -112,33 +126,49 @@ func init() {
 		ir.OpAny: built(anyOf), ir.OpAll: built(anyOf), ir.OpArgmax: built(argmax), ir.OpArgmin: built(argmax),
 		ir.OpCumSum: {build: scan("CumSum")}, ir.OpCumProd: {build: scan("CumProd"), since: 26},
 		ir.OpSort: built(sorted), ir.OpArgsort: built(sorted), ir.OpTopKIndices: built(sorted),
+	})
+}
 
-		// Row ops.
+// init adds the row ops.
+func init() {
+	maps.Copy(table, map[ir.Op]row{
 		ir.OpSoftmax: built(along("Softmax")), ir.OpLogSoftmax: built(along("LogSoftmax")),
 		ir.OpRMSNorm: {build: rmsNorm, since: 23}, ir.OpLayerNorm: built(layerNorm), ir.OpGroupNorm: built(groupNorm),
 		ir.OpL2Normalize: built(l2Normalize), ir.OpRope: built(rope),
+	})
+}
 
-		// Contractions and windows.
+// init adds contractions and windows.
+func init() {
+	maps.Copy(table, map[ir.Op]row{
 		ir.OpMatMul: built(matmul), ir.OpMatMulID: built(matmulID), ir.OpConv: built(conv),
 		ir.OpConvTranspose: built(convTranspose), ir.OpAvgPool: built(pool), ir.OpMaxPool: built(pool),
 		ir.OpResizeNearest: built(resize), ir.OpResizeLinear: built(resize), ir.OpResizeCubic: built(resize),
+	})
+}
 
-		// Indexing.
+// init adds the ops that index.
+func init() {
+	maps.Copy(table, map[ir.Op]row{
 		ir.OpGather: built(gather("GatherElements")), ir.OpIndexSelect: built(gather("Gather")),
 		ir.OpEmbedding: built(embedding), ir.OpConcat: built(concat), ir.OpPad: built(pad),
 		ir.OpDynamicSlice: built(dynamicSlice), ir.OpDynamicUpdateSlice: built(dynamicUpdateSlice),
 		ir.OpScatter: built(scatter), ir.OpScatterAdd: built(scatter), ir.OpIndexAdd: built(indexAdd),
 		ir.OpGatherND: built(gatherND), ir.OpScatterND: built(scatterND), ir.OpScatterNDAdd: built(scatterND),
 		ir.OpDequantize: built(func(c *call) string { return c.decoded(c.node.Arg(0), c.node.DType()) }),
+	})
+}
 
-		// Attention, composites, Fourier transforms and control.
+// init adds attention, composites, Fourier transforms and control.
+func init() {
+	maps.Copy(table, map[ir.Op]row{
 		ir.OpAttention: built(attention), ir.OpAttentionLSE: built(attention),
 		ir.OpBatchNorm: built(batchNorm), ir.OpTril: built(triangle), ir.OpTriu: built(triangle),
 		ir.OpOneHot: built(oneHot), ir.OpRopeTables: built(ropeTables),
 		ir.OpFFT: built(fourier), ir.OpRFFT: built(fourier),
 		ir.OpIf: built(branch), ir.OpLoop: built(loop),
 		ir.OpResult: built(func(c *call) string { return c.results[c.node.Arg(0)][c.node.Attrs().Int("index")] }),
-	}
+	})
 }
 
 // rem is the remainder of floats with the sign of a, and mod with the sign of b.

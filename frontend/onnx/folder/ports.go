@@ -72,7 +72,7 @@ func (f *Folder) hasInput(is func(name string) bool) (bool, error) {
 // Build builds the graph of a model for one text, and returns it with the names of its ports. A run has up to `tokens`
 // tokens, after up to `past` earlier ones. later chooses the branch of a merged decoder: true for the one with earlier
 // tokens.
-func (f *Folder) Build(tokens, past int, later bool) (*onnx.File, Ports, error) {
+func (f *Folder) Build(tokens, past int, later bool) (graph *onnx.File, ports Ports, err error) {
 	m, err := onnx.Read(f.Model)
 	if err != nil {
 		return nil, Ports{}, err

@@ -158,7 +158,7 @@ func parse(line string) (*Case, error) {
 }
 
 // addInput adds input i, which text describes, to the case, its node and its graph. "-" is an input that is left out.
-func (c *Case) addInput(node, g Message, i int, text string, rng *rand.Rand) (Message, Message, error) {
+func (c *Case) addInput(node, g Message, i int, text string, rng *rand.Rand) (ofNode, ofGraph Message, err error) {
 	if text == "-" {
 		return node.Text(1, ""), g, nil
 	}
@@ -179,7 +179,7 @@ func (c *Case) addInput(node, g Message, i int, text string, rng *rand.Rand) (Me
 }
 
 // addOutput adds output i, as addInput does. With a question mark after its type, the case does not compare it.
-func (c *Case) addOutput(node, g Message, i int, text string) (Message, Message, error) {
+func (c *Case) addOutput(node, g Message, i int, text string) (ofNode, ofGraph Message, err error) {
 	if text == "-" {
 		return node.Text(2, ""), g, nil
 	}
@@ -197,7 +197,7 @@ func (c *Case) addOutput(node, g Message, i int, text string) (Message, Message,
 
 // input makes an input of a case from its text TYPE[EXTENTS]HOW, with an exclamation mark before it for a constant. It
 // also returns ONNX's number of the type.
-func input(name, text string, rng *rand.Rand) (Tensor, int64, error) {
+func input(name, text string, rng *rand.Rand) (t Tensor, kind int64, err error) {
 	text, constant := strings.CutPrefix(text, "!")
 	typ, rest, ok := strings.Cut(text, "[")
 	elem, known := elements[typ]
