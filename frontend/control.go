@@ -115,7 +115,7 @@ func (b *Builder) scan(first, xs []Tensor, back bool,
 	steps := xs[0].Dim(0)
 	l := b.loop(op)
 	defer l.outer.endBody()
-	at := l.counter()
+	at := l.counter() // the index of the step, or steps-1 minus that
 	if back {
 		at = l.body.add(ir.OpSub, []Tensor{l.body.DimValue(steps), at.AddScalar(1)})
 	}
@@ -123,14 +123,14 @@ func (b *Builder) scan(first, xs []Tensor, back bool,
 	l.carry(first, func(carried []Tensor) []Tensor {
 		parts := make([]Tensor, len(xs))
 		for i, x := range xs {
-			parts[i] = x.IndexSelect(0, at.Reshape(1)).Squeeze(0) // of no elements, there is no trip
+			parts[i] = x.IndexSelect(0, at.Reshape(1)).Squeeze(0) // x has an element at each step
 		}
 		var next []Tensor
 		next, outs = body(carried, parts)
 		return next
 	})
 	l.stack(steps, at, outs)
-	all := l.end(steps, false)[1:]
+	all := l.end(steps, false)[1:] // without the counter
 	return all[:len(first)], all[len(first):]
 }
 

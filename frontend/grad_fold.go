@@ -64,10 +64,12 @@ func extremum(c GradCall) Tensor {
 // 0.
 func prod(c GradCall) Tensor {
 	x, axes := c.Args[0].wide(), c.foldedAxes()
-	zero := x.Eq(x.Lit(0))
-	rest := zero.Where(x.Lit(1), x) // if only one element is 0, the product of rest is the product of the others
-	zeros, all := zero.Cast(x.DType()).SumKeep(axes...), rest.ProdKeep(axes...)
-	others := zeros.Sub(zero.Cast(x.DType())).Eq(x.Lit(0)).Where(all.Div(rest), x.Lit(0))
+	isZero := x.Eq(x.Lit(0))
+	nonzero := isZero.Where(x.Lit(1), x) // a 0 does not change the product of these
+	zeros, product := isZero.Cast(x.DType()).SumKeep(axes...), nonzero.ProdKeep(axes...)
+	// The product of the others is 0 if one of them is 0, and else the product without the element itself.
+	noOtherZero := zeros.Sub(isZero.Cast(x.DType())).Eq(x.Lit(0))
+	others := noOtherZero.Where(product.Div(nonzero), x.Lit(0))
 	return c.spreadGrad().as(x).Mul(others)
 }
 

@@ -68,7 +68,7 @@ func matmulIDGrad(c GradCall, i int) Tensor {
 // cropOrPad cuts t, or appends zeros, along the axes from the third on, so that they have the extents of s.
 func (t Tensor) cropOrPad(s ir.Shape) Tensor {
 	for i := 2; i < t.Rank(); i++ {
-		if over, err := t.Dim(i).Less(s[i]); err == nil && over.IsStatic() && over.Add > 0 {
+		if over, err := t.Dim(i).Less(s[i]); err == nil && over.IsStatic() && over.Add > 0 { // t is longer
 			t = t.Slice(i, 0, s[i])
 		} else {
 			t = t.padSlice(i, 0, s[i])

@@ -84,7 +84,7 @@ func (t Tensor) TriangularSolve(b Tensor, options ...TriangularOption) Tensor {
 
 // sameBatch broadcasts the outer axes (all except the last two) of two tensors of matrices to one shape. op is named in
 // errors.
-func (t Tensor) sameBatch(op ir.Op, b Tensor) (Tensor, Tensor) {
+func (t Tensor) sameBatch(op ir.Op, b Tensor) (x, y Tensor) {
 	t.must(op.String())
 	b.must(op.String())
 	if t.Rank() < 2 || b.Rank() < 2 {

@@ -12,7 +12,7 @@ import (
 // function fills the map, because some filters refer to it.
 var filters map[string]func(r *run, x value, a args) value
 
-// init fills filters.
+// init fills filters: the functions behind `x | NAME`.
 func init() {
 	filters = map[string]func(r *run, x value, a args) value{
 		"tojson": tojson,
@@ -565,10 +565,10 @@ func escaped(r *run, x value) str {
 // tests are the tests of Jinja, by name: x is name.
 var tests map[string]func(r *run, x value, a args) bool
 
-// init fills tests.
+// init fills tests: the functions behind `x is NAME`.
 func init() {
-	is := func(kind string) func(*run, value, args) bool {
-		return func(_ *run, x value, _ args) bool { return typeName(x) == kind }
+	is := func(kinds ...string) func(*run, value, args) bool {
+		return func(_ *run, x value, _ args) bool { return slices.Contains(kinds, typeName(x)) }
 	}
 	relation := func(op string) func(*run, value, args) bool {
 		return func(r *run, x value, a args) bool { return holds(r, op, x, a.need(0, "other")) }
@@ -576,7 +576,7 @@ func init() {
 	remainder := func(n, want int) func(*run, value, args) bool {
 		return func(r *run, x value, _ args) bool { return equal(r, arithmetic(r, "%", x, n), want) }
 	}
-	cased := func(wrong func(rune) bool) func(*run, value, args) bool {
+	without := func(wrong func(rune) bool) func(*run, value, args) bool { // of texts with a letter
 		return func(r *run, x value, _ args) bool {
 			s := printed(r, x).String()
 			return strings.ContainsFunc(s, unicode.IsLetter) && !strings.ContainsFunc(s, wrong)
@@ -591,15 +591,11 @@ func init() {
 		"true":     func(_ *run, x value, _ args) bool { return x == true },
 		"false":    func(_ *run, x value, _ args) bool { return x == false },
 		"callable": func(_ *run, x value, _ args) bool { _, ok := x.(*callable); return ok },
-		"iterable": func(_ *run, x value, _ args) bool {
-			return slices.Contains(strings.Split("str,list,tuple,generator,dict,undefined value", ","), typeName(x))
-		},
-		"sequence": func(_ *run, x value, _ args) bool {
-			return slices.Contains(strings.Split("str,list,tuple,dict,undefined value", ","), typeName(x))
-		},
-		"in":      relation("in"),
-		"escaped": func(_ *run, x value, _ args) bool { _, ok := x.(markup); return ok },
-		"even":    remainder(2, 0), "odd": remainder(2, 1),
+		"iterable": is("str", "list", "tuple", "generator", "dict", "undefined value"),
+		"sequence": is("str", "list", "tuple", "dict", "undefined value"),
+		"in":       relation("in"),
+		"escaped":  func(_ *run, x value, _ args) bool { _, ok := x.(markup); return ok },
+		"even":     remainder(2, 0), "odd": remainder(2, 1),
 		"divisibleby": func(r *run, x value, a args) bool {
 			return equal(r, arithmetic(r, "%", x, a.need(0, "num")), 0)
 		},
@@ -607,7 +603,7 @@ func init() {
 			y := a.need(0, "other")
 			return typeName(x) == typeName(y) && equal(r, x, y)
 		},
-		"lower": cased(unicode.IsUpper), "upper": cased(unicode.IsLower),
+		"lower": without(unicode.IsUpper), "upper": without(unicode.IsLower),
 		"filter": func(_ *run, x value, _ args) bool { s, _ := x.(str); return filters[s.String()] != nil },
 		"test":   func(_ *run, x value, _ args) bool { s, _ := x.(str); return tests[s.String()] != nil },
 	}

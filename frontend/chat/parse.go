@@ -116,7 +116,7 @@ func (p *parser) block() (b block) {
 }
 
 // statement parses a statement. It returns false if the tag does not begin one.
-func (p *parser) statement() (stmt, bool) {
+func (p *parser) statement() (s stmt, ok bool) {
 	t := p.peek()
 	if t.kind != name {
 		fail("line %d: %s: want the name of a statement", t.line, t)

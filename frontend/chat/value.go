@@ -165,7 +165,7 @@ func (d *dict) set(r *run, key, v value) {
 }
 
 // get returns the value of a key, and whether there is one.
-func (d *dict) get(r *run, key value) (value, bool) {
+func (d *dict) get(r *run, key value) (v value, ok bool) {
 	h, isKey := hashed(r, key)
 	i, ok := d.index[h]
 	if !isKey || !ok {
@@ -200,7 +200,7 @@ type args struct {
 }
 
 // take returns the argument at a position or, as a keyword argument, with that name.
-func (a args) take(at int, name string) (value, bool) {
+func (a args) take(at int, name string) (v value, given bool) {
 	if at >= 0 && at < len(a.list) {
 		return a.list[at], true
 	}
@@ -228,7 +228,7 @@ func (a args) need(at int, name string) value {
 }
 
 // shift returns the first argument, and the other arguments.
-func (a args) shift(name string) (value, args) {
+func (a args) shift(name string) (first value, rest args) {
 	if len(a.list) == 0 {
 		fail("the argument %q is missing", name)
 	}

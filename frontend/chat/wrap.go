@@ -104,20 +104,20 @@ func (w *wrapper) chunks(s str) (all []str) {
 		return s[i] &^ mark
 	}
 	for i := 0; i < len(s); {
-		n := i + 1
+		end := i + 1 // of the chunk that begins at i
 		switch dash := dashes[i]; {
 		case isBlank(at(i)):
-			for n < len(s) && isBlank(at(n)) {
-				n++
+			for end < len(s) && isBlank(at(end)) {
+				end++
 			}
-		case w.hyphens && dash >= 2 && isWord(at(i+dash)) && mayEnd(at(i-1)):
-			n = i + dash
-		default:
-			for n < len(s) && !isBlank(at(n)) && !(w.hyphens && ends(at, i, n, dashes[n])) {
-				n++
+		case w.hyphens && dash >= 2 && isWord(at(i+dash)) && mayEnd(at(i-1)): // a dash
+			end = i + dash
+		default: // a word
+			for end < len(s) && !isBlank(at(end)) && !(w.hyphens && ends(at, i, end, dashes[end])) {
+				end++
 			}
 		}
-		all, i = append(all, s[i:n]), n
+		all, i = append(all, s[i:end]), end
 	}
 	return all
 }

@@ -155,7 +155,7 @@ func describe(v any) string {
 }
 
 // asInt64 converts an integer of any Go type that fits an int64. ok is false for other values.
-func asInt64(v any) (int64, bool) {
+func asInt64(v any) (n int64, ok bool) {
 	switch v := v.(type) {
 	case uint8:
 		return int64(v), true

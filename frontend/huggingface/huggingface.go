@@ -78,7 +78,8 @@ func open(folder string) (_ *gguf.File, err error) {
 	if more, err = Tokenizer(folder); err != nil {
 		return nil, err
 	}
-	made, err := newMade(stored, translation, false)
+	const alone = false // scales are weights of the model
+	made, err := newMade(stored, translation, alone)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func Tokenizer(folder string) ([]gguf.KV, error) {
 			return nil, err
 		}
 	}
-	if files.Tokenizer == nil {
+	if files.Tokenizer == nil { // RWKV's tokenizer World has a file of its own
 		if files.World, err = readWorld(folder); err != nil {
 			return nil, err
 		}

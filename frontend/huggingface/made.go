@@ -181,8 +181,8 @@ func (w *weight) setType(s *stored) error {
 }
 
 // part returns one of the tensors that the weight is made of.
-func (w *weight) part(s *stored, name string) (tensor, bool) {
-	t, ok := s.tensors[name]
+func (w *weight) part(s *stored, name string) (t tensor, ok bool) {
+	t, ok = s.tensors[name]
 	if t.more != "" && w.more == "" {
 		return *t.plain, true
 	}

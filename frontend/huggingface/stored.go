@@ -292,7 +292,8 @@ func (m scaledMatrix) rowScales(r *reader) *tensor {
 			}
 			all := make([]float64, m.rows*groups)
 			for i := range all {
-				all[i] = scale[m.scaleOf(i/groups, i%groups*m.group())]
+				row, column := i/groups, i%groups*m.group() // the first column of the group
+				all[i] = scale[m.scaleOf(row, column)]
 			}
 			return ir.FromFloats(ir.F32, all, m.rows, groups)
 		}}

@@ -72,8 +72,8 @@ type folderConfig struct {
 
 // readFolderConfig parses config.json and finds its architecture. A model of text and pictures has its text model's
 // settings in an object.
-func readFolderConfig(config []byte) (*folderConfig, architecture, error) {
-	c := &folderConfig{set: map[string]any{}}
+func readFolderConfig(config []byte) (c *folderConfig, arch architecture, err error) {
+	c = &folderConfig{set: map[string]any{}}
 	d := json.NewDecoder(strings.NewReader(string(config)))
 	d.UseNumber()
 	if err := d.Decode(&c.values); err != nil {

@@ -515,7 +515,7 @@ func (l layer) alibi(back frontend.Tensor) frontend.Tensor {
 // heads are rotated, it multiplies the scale of the scores by RopeMagnitude squared. Otherwise it multiplies the
 // rotated elements of the queries by RopeMagnitude squared: once for the queries and once for the keys. It returns the
 // queries and the scale.
-func (l layer) magnify(q frontend.Tensor, scale float64) (frontend.Tensor, float64) {
+func (l layer) magnify(q frontend.Tensor, scale float64) (queries frontend.Tensor, magnified float64) {
 	square := l.RopeMagnitude * l.RopeMagnitude
 	if l.RopeDims == l.HeadDim {
 		return q, cmp.Or(scale, 1/math.Sqrt(float64(l.HeadDim))) * square

@@ -31,16 +31,16 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	case kind != "longrope" && kind != "none":
 		return fmt.Errorf("rotary positions scaled by %q are not supported: want linear, longrope, yarn or none", kind)
 	}
-	if r.err == nil && !(scale > 0) || math.IsInf(scale, 1) {
+	if r.err == nil && (!(scale > 0) || math.IsInf(scale, 1)) {
 		return fmt.Errorf("metadata %q is %v: want the factor by which texts may be longer", r.prefix+key, scale)
 	}
-	trained := r.sizeOr("rope.scaling.original_context_length", c.Context)
+	trained := r.sizeOr("rope.scaling.original_context_length", c.Context) // the length of texts in training
 	magnitude := cmp.Or(c.RopeMagnitude, 1) * r.floatOr("rope.scaling.attn_factor", 1)
 	fast, slow := r.floatOr("rope.scaling.yarn_beta_fast", 32), r.floatOr("rope.scaling.yarn_beta_slow", 1)
 	if r.err != nil {
 		return r.err
 	}
-	scaled := frontend.RopeLinear(c.RopeDims, scale)
+	scaled := frontend.RopeLinear(c.RopeDims, scale) // the factors by the metadata; the file may have a table of others
 	if kind == "yarn" {
 		yarn := frontend.YaRN{Times: scale, Trained: trained, Fast: fast, Slow: slow, Exact: a.exactYaRN}
 		scaled = yarn.Factors(c.RopeDims, c.RopeBase)

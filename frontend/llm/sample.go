@@ -283,7 +283,7 @@ func (s sampler) surprise(logits frontend.Tensor) frontend.Tensor {
 
 // evenSurprise returns the tokens that Mirostat allows, and their scores without other filters, in rows with Mirostat.
 // Other rows keep allowed and score.
-func (s *sampler) evenSurprise(logits, allowed, score frontend.Tensor) (frontend.Tensor, frontend.Tensor) {
+func (s *sampler) evenSurprise(logits, allowed, score frontend.Tensor) (tokens, scores frontend.Tensor) {
 	s.mu = s.b.Input("mu", ir.F32, s.rows).Reshape(s.rows, 1)
 	version, bits := s.param(mirostatColumn), s.surprise(logits)
 	sorted := bits.Sort(1)

@@ -185,7 +185,7 @@ func (p *pair) rank() int {
 	switch {
 	case p.a.name == "" || n != 2 && n != 3:
 		return 0
-	case p.weight == embedding:
+	case p.weight == embedding: // A is [tokens, rank]
 		return p.a.Shape[1].Static()
 	}
 	return p.a.Shape[n-2].Static()

@@ -57,7 +57,7 @@ type source struct {
 }
 
 // find returns the adapter of a weight, and the weight's name in it; or nil.
-func (s source) find(name string) (*Adapter, string) {
+func (s source) find(name string) (a *Adapter, inAdapter string) {
 	for i, a := range s.set {
 		if own, ok := strings.CutPrefix(name, prefix(i)); ok {
 			return a.Adapter, own

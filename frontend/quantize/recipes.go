@@ -126,7 +126,8 @@ func recipe(name string, fileType uint32, base ir.DType, clauses ...clause) Reci
 		clauses: slices.Concat(eightExperts, clauses)}
 }
 
-// tiny returns a row for about 2 bits: more is the format of the matrices that hurt most.
+// tiny returns a row for about 2 bits. more is the format of the matrices that lose the most: the embedding, the values
+// and the first layers' down projections. The clauses are llama.cpp's.
 func tiny(name string, fileType uint32, base, more ir.DType, clauses ...clause) Recipe {
 	r := Recipe{Name: name, FileType: fileType, Base: base, output: ir.Q5_K, tiny: true}
 	r.clauses = slices.Concat([]clause{

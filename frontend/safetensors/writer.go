@@ -114,7 +114,7 @@ func encodeEntry(t Named, offset int) ([]byte, error) {
 }
 
 // typeName returns the format's name of a dtype.
-func typeName(t ir.DType) (string, bool) {
+func typeName(t ir.DType) (name string, ok bool) {
 	for name, dtype := range dtypes {
 		if dtype == t {
 			return name, true

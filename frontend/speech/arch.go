@@ -47,7 +47,7 @@ func Architectures() []string {
 }
 
 // find returns the architecture of a name.
-func find(name string) (architecture, bool) {
+func find(name string) (a architecture, ok bool) {
 	for _, a := range architectures {
 		if a.name == name {
 			return a, true

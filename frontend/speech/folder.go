@@ -26,7 +26,7 @@ func IsFolder(config []byte) bool {
 }
 
 // classOf returns the architecture that config.json names in "architectures", and whether vkc supports one of them.
-func classOf(config []byte) (architecture, bool) {
+func classOf(config []byte) (a architecture, supported bool) {
 	var c struct{ Architectures []string }
 	if json.Unmarshal(config, &c) != nil {
 		return architecture{}, false

@@ -72,7 +72,7 @@ func (r *resampler) end() { r.ended, r.total = true, resampled(r.count, r.rate) 
 
 // next returns the next new sample, or false if it needs further old ones. It is a sum of the old samples around its
 // time, weighted by a table of the filter.
-func (r *resampler) next() (float32, bool) {
+func (r *resampler) next() (sample float32, ok bool) {
 	whole := r.made / Rate * int64(r.rate) // computed in integers, so that long sounds have no drift
 	at := float64(float64(r.made%Rate) * r.step)
 	center := whole + int64(at)

@@ -154,7 +154,7 @@ type Language struct {
 }
 
 // LanguageNamed returns the language with a code or an English name, and whether there is one. Case does not matter.
-func LanguageNamed(name string) (Language, bool) {
+func LanguageNamed(name string) (l Language, ok bool) {
 	name = strings.ToLower(name)
 	if code, ok := otherNames[name]; ok {
 		name = code

@@ -66,7 +66,7 @@ func classify(r rune) class {
 }
 
 // next returns the class of the first character of a text, and its length in bytes. An invalid byte has class sign.
-func next(text string) (class, int) {
+func next(text string) (c class, length int) {
 	if text != "" && text[0] < utf8.RuneSelf {
 		return ascii[text[0]], 1
 	}
@@ -75,7 +75,7 @@ func next(text string) (class, int) {
 
 // nextWide returns the class and the length of a text's first character, which is not ASCII. It is separate so that
 // next can be inlined.
-func nextWide(text string) (class, int) {
+func nextWide(text string) (c class, length int) {
 	if text == "" {
 		return 0, 0
 	}

@@ -193,7 +193,7 @@ func (t addedToken) alone(text string, start, end int) bool {
 // extent returns the part of text that the token at text[start:end] replaces. Left adds the white space before the
 // token to that part, and Right the white space after it. The part does not begin before from, where the token before
 // ends.
-func (t addedToken) extent(text string, from, start, end int) (int, int) {
+func (t addedToken) extent(text string, from, start, end int) (low, high int) {
 	if t.Left {
 		start = from + len(strings.TrimRightFunc(text[from:start], isSpace))
 	}

@@ -177,7 +177,7 @@ func (m *jsonModel) fallback() *[256]int32 {
 
 // spelled appends the tokens of the bytes of a character to out, and returns true. If a byte has no token, or if bytes
 // is nil, it returns out unchanged, and false.
-func spelled(bytes *[256]int32, out []int32, char string) ([]int32, bool) {
+func spelled(bytes *[256]int32, out []int32, char string) (tokens []int32, ok bool) {
 	if bytes == nil {
 		return out, false
 	}

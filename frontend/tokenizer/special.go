@@ -43,18 +43,17 @@ func (t *Tokenizer) EncodeAround(lists [][]chat.Piece) (all [][]int32) {
 
 // joined returns the text of pieces. It also returns the end of each part of the text, and whether special tokens may
 // be in it: in pieces of users they may not.
-func joined(pieces []chat.Piece) (string, []part) {
-	var text strings.Builder
-	var parts []part
+func joined(pieces []chat.Piece) (text string, parts []part) {
+	var b strings.Builder
 	for _, p := range pieces {
-		text.WriteString(p.Text)
+		b.WriteString(p.Text)
 		if n := len(parts); n > 0 && parts[n-1].special == !p.User {
-			parts[n-1].end = text.Len()
+			parts[n-1].end = b.Len()
 			continue
 		}
-		parts = append(parts, part{text.Len(), !p.User})
+		parts = append(parts, part{b.Len(), !p.User})
 	}
-	return text.String(), parts
+	return b.String(), parts
 }
 
 // encode appends the tokens of a text. It finds the special and added tokens that the parts may name, and the model

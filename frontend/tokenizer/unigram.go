@@ -216,7 +216,8 @@ func parseCharsmap(key string, data []byte) (m charsmap, err error) {
 // the map, or else one character, which stays. An invalid byte becomes U+FFFD.
 func (m *charsmap) replace(text string) (chars string, n int) {
 	if at, n := m.find(text); n > 0 && at < len(m.texts) {
-		chars, _, _ := strings.Cut(m.texts[at:min(at+maxReplacement, len(m.texts))], "\x00")
+		end := min(at+maxReplacement, len(m.texts)) // a damaged file may lack the byte 0 that ends a replacement
+		chars, _, _ := strings.Cut(m.texts[at:end], "\x00")
 		return chars, n
 	}
 	r, n := utf8.DecodeRuneInString(text)

@@ -261,11 +261,11 @@ func (v *vocabulary) pieces() []string {
 }
 
 // byteOf parses the name of a byte token, such as <0x0A>.
-func byteOf(name string) (byte, bool) {
+func byteOf(name string) (b byte, ok bool) {
 	digits, ok := strings.CutPrefix(name, "<0x")
 	digits, end := strings.CutSuffix(digits, ">")
-	b, err := strconv.ParseUint(digits, 16, 8)
-	return byte(b), ok && end && len(digits) == 2 && err == nil
+	n, err := strconv.ParseUint(digits, 16, 8)
+	return byte(n), ok && end && len(digits) == 2 && err == nil
 }
 
 // byteTokens returns the token of each byte, or none if the vocabulary lacks it.

@@ -120,8 +120,8 @@ func FromFolder(config, preprocessor []byte, tensors map[string]ir.Type) (*llm.F
 
 // readFolder parses the files of a folder, and finds the projector of its class. It returns nil if vkc supports no
 // vision tower of that class.
-func readFolder(config, preprocessor []byte) (*folderConfig, projector, error) {
-	c := &folderConfig{set: map[string]any{}}
+func readFolder(config, preprocessor []byte) (c *folderConfig, p projector, err error) {
+	c = &folderConfig{set: map[string]any{}}
 	for name, file := range map[string]struct {
 		data []byte
 		into *map[string]any

@@ -163,7 +163,8 @@ func filter(n, padded, to int, cubic bool) []float32 {
 	return table
 }
 
-// kernel returns the weight of the cubic filter (Keys 1981, a = -0.5) or of the linear one at distance x.
+// kernel returns the weight of the cubic filter (Keys 1981, a = -0.5) or of the linear one at distance x. The
+// conversions keep products from being fused with sums, so all machines get the same weights.
 func kernel(x float64, cubic bool) float64 {
 	switch {
 	case !cubic:
