@@ -30,9 +30,9 @@ func Build(t *testing.T, define func(b *frontend.Builder)) *ir.Graph {
 }
 
 // Layers returns a graph of layers. Each layer has a weight and a state that sums its inputs.
-func Layers(t *testing.T, layers int) (*ir.Graph, vkc.WeightMap) {
+func Layers(t *testing.T, layers int) (g *ir.Graph, weights vkc.WeightMap) {
 	t.Helper()
-	weights := vkc.WeightMap{}
+	weights = vkc.WeightMap{}
 	g, err := frontend.Build("deep", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, b.Sym("T", 5), 24)
 		first := x

@@ -59,7 +59,7 @@ func fromTuning(f *tunefile.File, cores int64) *dataset {
 			continue
 		}
 		m := measured{label: k.About, standard: string(k.Standard), first: k.Default, best: k.Default}
-		for _, x := range k.Measured {
+		for _, x := range k.Measured { // a schedule that was not timed has 0
 			if x.Micros > 0 {
 				m.best = min(m.best, x.Micros)
 			}

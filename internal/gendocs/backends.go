@@ -60,9 +60,9 @@ func backends() (string, error) {
 }
 
 // oneOfEach matches a case of each op and dtype.
-func oneOfEach() (*regexp.Regexp, map[ir.Op][]ir.DType) {
+func oneOfEach() (cases *regexp.Regexp, dtypes map[ir.Op][]ir.DType) {
 	var list []string
-	dtypes := map[ir.Op][]ir.DType{}
+	dtypes = map[ir.Op][]ir.DType{}
 	for _, c := range optest.Cases() {
 		if !slices.Contains(dtypes[c.Op], c.DType) {
 			dtypes[c.Op] = append(dtypes[c.Op], c.DType)

@@ -456,8 +456,8 @@ func (b *Bound) contracted(n *ir.Node, args []Bound) {
 	}
 }
 
-// attention sets the bound of an attention: averages of values, with weights from scores. scoresErr is the error of a
-// score.
+// attention sets the bound of an attention: averages of values, with weights from scores. An error of a score magnifies
+// its weight relatively. The factors 4 and 8 leave room for the softmax's own roundings.
 func (b *Bound) attention(n *ir.Node, args []Bound) {
 	q, k, v := args[0], args[1], args[2]
 	d := float64(n.Arg(0).Shape()[n.Rank()-1].Max())

@@ -96,7 +96,7 @@ func (g *generator) loop() *ir.Node {
 	for range 1 + g.rng.IntN(4) {
 		first = append(first, g.pick(anyNode))
 	}
-	var changing []*ir.Node
+	var changing []*ir.Node // the states of values that the body may change
 	for _, n := range first {
 		if n == nil {
 			return nil
@@ -106,17 +106,17 @@ func (g *generator) loop() *ir.Node {
 		if changes {
 			known = carried(n)
 		}
-		if s := body.leafOf(ir.OpState, n.Type(), known); changes {
-			changing = append(changing, s)
+		state := body.leafOf(ir.OpState, n.Type(), known)
+		if changes {
+			changing = append(changing, state)
 		}
 	}
 	body.capture(g.anyFloat()) // some ops need one
 	for range g.rng.IntN(3) {
 		body.capture(g.pick(anyNode))
 	}
-	// a loop or branch inside
 	if g.rng.IntN(6) == 0 {
-		body.control()
+		body.control() // a loop or branch inside
 	}
 	for range 1 + g.rng.IntN(4) {
 		body.op()

@@ -83,8 +83,8 @@ func (s system) groups() (list []limit) {
 func (s system) tree(mount, group, most, used, cached string) (list []limit) {
 	for at := path.Join("/", group); ; at = path.Dir(at) {
 		dir := path.Join(mount, at)
-		limited, ok := s.number(path.Join(dir, most))
-		have, known := s.number(path.Join(dir, used))
+		limited, ok := s.limit(path.Join(dir, most))
+		have, known := s.limit(path.Join(dir, used))
 		if ok && known {
 			have -= min(have, s.fields(path.Join(dir, "memory.stat"))[cached]) // page cache, which the system can drop
 			list = append(list, limit{limited - have, "the memory limit of control group " + at})
@@ -95,14 +95,16 @@ func (s system) tree(mount, group, most, used, cached string) (list []limit) {
 	}
 }
 
-// number reads a file with one number. Without a limit, version 1 has a very large one, and version 2 "max".
-func (s system) number(name string) (int64, bool) {
+// limit reads a file with the number of a limit. ok is false if there is none: cgroups of version 1 then have a very
+// large number, and cgroups of version 2 "max".
+func (s system) limit(name string) (n int64, ok bool) {
+	const unlimited = 1 << 60 // or more
 	text, err := os.ReadFile(path.Join(s.root, name))
 	if err != nil {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
-	return n, err == nil && n < 1<<60
+	n, err = strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64)
+	return n, err == nil && n < unlimited
 }
 
 // fields reads a file of lines "NAME NUMBER", such as /proc/meminfo, and returns the numbers by name. A number in kB is

@@ -3,4 +3,4 @@
 package hostmem
 
 // physical does not know this system.
-func physical() (int64, bool) { return 0, false }
+func physical() (bytes int64, ok bool) { return 0, false }

@@ -37,7 +37,7 @@ func (d *dependencies) String() string { return fmt.Sprint(len(d.All), " package
 // as a fact. When a package that imports this one is checked, the fact tells which dependencies the import adds.
 func runImports(pass *analysis.Pass) (any, error) {
 	rel, ours := relative(pass.Pkg.Path())
-	files := importing(pass)
+	files := importingFiles(pass)
 	if !ours || len(files) == 0 {
 		return nil, nil
 	}
@@ -89,8 +89,9 @@ func add(set map[string]bool, paths []string) {
 	}
 }
 
-// importing returns the package's files except tests. Files excluded by build constraints only have their imports.
-func importing(pass *analysis.Pass) []*ast.File {
+// importingFiles returns the package's files except tests. Of files that build constraints exclude, it parses only the
+// imports.
+func importingFiles(pass *analysis.Pass) []*ast.File {
 	files := slices.Clone(pass.Files)
 	for _, name := range pass.IgnoredFiles {
 		if filepath.Ext(name) != ".go" {
@@ -107,8 +108,8 @@ func importing(pass *analysis.Pass) []*ast.File {
 	}
 	return slices.DeleteFunc(files, func(f *ast.File) bool {
 		name := fileName(pass, f.Name.Pos())
-		// A test, or the generated main package of a test.
-		return strings.HasSuffix(name, "_test.go") || !strings.HasSuffix(name, ".go")
+		generated := !strings.HasSuffix(name, ".go") // the main package of a test
+		return generated || strings.HasSuffix(name, "_test.go")
 	})
 }
 
@@ -180,7 +181,7 @@ func (r Rule) list() string {
 }
 
 // ruleFor returns the rule with the longest path that contains the package.
-func ruleFor(path string) (Rule, bool) {
+func ruleFor(path string) (rule Rule, ok bool) {
 	rel, ours := relative(path)
 	best, found := Rule{}, false
 	for _, r := range Rules {

@@ -49,7 +49,7 @@ func Default() (*Cache, error) {
 }
 
 // Get returns the program for a key of any length. A damaged or foreign entry is removed and is a miss.
-func (c *Cache) Get(key string) (*bundle.File, bool) {
+func (c *Cache) Get(key string) (program *bundle.File, ok bool) {
 	if c.off {
 		return nil, false
 	}
@@ -58,15 +58,14 @@ func (c *Cache) Get(key string) (*bundle.File, bool) {
 
 // load returns the program of an entry. It parses the bundle as part of checking the entry, so that a damaged one is
 // removed.
-func (c *Cache) load(key cachefile.Key) (*bundle.File, bool) {
-	var f *bundle.File
+func (c *Cache) load(key cachefile.Key) (program *bundle.File, ok bool) {
 	dir := c.dir
 	dir.Check = func(payload []byte) (err error) {
-		f, err = bundle.Read(payload)
+		program, err = bundle.Read(payload)
 		return err
 	}
-	_, ok := dir.Get(key)
-	return f, ok
+	_, ok = dir.Get(key)
+	return program, ok
 }
 
 // Put stores a program without its weights under a key. Callers may ignore the error: the program is then recompiled

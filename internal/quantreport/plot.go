@@ -167,7 +167,7 @@ func (a box) overlaps(b box) bool {
 }
 
 // nearest returns the point of the box that is closest to a point.
-func (a box) nearest(x, y float64) (float64, float64) {
+func (a box) nearest(x, y float64) (nearX, nearY float64) {
 	return max(a.x, min(x, a.x+a.w)), max(a.y, min(y, a.y+a.h))
 }
 

@@ -20,7 +20,7 @@ var calibrationFiles = []string{"bufio/bufio.go", "encoding/csv/reader.go", "net
 	"text/tabwriter/tabwriter.go"}
 
 // heldOutText returns the texts to measure with.
-func heldOutText() ([]string, textInfo, error) {
+func heldOutText() (texts []string, info textInfo, err error) {
 	names, err := fs.Glob(heldOut, "testdata/heldout/*.go")
 	if err != nil {
 		return nil, textInfo{}, err
@@ -28,16 +28,15 @@ func heldOutText() ([]string, textInfo, error) {
 	return readTexts(heldOut, names)
 }
 
-func calibrationText(folder string) ([]string, textInfo, error) {
+func calibrationText(folder string) (texts []string, info textInfo, err error) {
 	return readTexts(os.DirFS(folder), calibrationFiles)
 }
 
 // readTexts returns the content of the named files, and their number, size and checksum, by which results record what
 // they were measured on.
-func readTexts(from fs.FS, names []string) ([]string, textInfo, error) {
+func readTexts(from fs.FS, names []string) (texts []string, info textInfo, err error) {
 	sum := sha256.New()
-	info := textInfo{Files: len(names)}
-	var texts []string
+	info = textInfo{Files: len(names)}
 	for _, name := range names {
 		text, err := fs.ReadFile(from, name)
 		if err != nil {

@@ -205,7 +205,7 @@ func Specialize(module []byte, values []any) ([]byte, error) {
 }
 
 // constant returns the opcode and the words of a value that replaces a specialization constant.
-func constant(op uint32, kind [2]uint32, value any) (uint32, []uint32, error) {
+func constant(op uint32, kind [2]uint32, value any) (opcode uint32, words []uint32, err error) {
 	switch v := value.(type) {
 	case bool:
 		if op == opSpecConstantTrue || op == opSpecConstantFalse {

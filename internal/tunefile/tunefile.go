@@ -368,12 +368,13 @@ func (f *File) Tuning() device.Tuning {
 	return t
 }
 
-// On returns caps with the measured speeds of the machine.
+// On returns caps with the speeds of the machine that the file has. A nil file has none. The time of a barrier changes
+// only if caps has none.
 func (f *File) On(caps device.Caps) device.Caps {
 	if f != nil && f.Machine != (device.Machine{}) {
-		meet := cmp.Or(caps.Machine.BarrierNs, f.Machine.BarrierNs)
+		barrier := cmp.Or(caps.Machine.BarrierNs, f.Machine.BarrierNs)
 		caps.Machine = f.Machine
-		caps.Machine.BarrierNs = meet
+		caps.Machine.BarrierNs = barrier
 	}
 	return caps
 }
