@@ -138,6 +138,7 @@ func prepare(ctx context.Context, path string, o *Options) (m *Model, err error)
 		return m, wrongOption("Keep", "keep the first %d tokens: that is for a full context that goes on, so it needs "+
 			"a context shift too", *o.Keep)
 	}
+	// Open the device, and choose what depends on it.
 	want := strings.TrimSpace(o.Device)
 	m.auto = want == "" || strings.EqualFold(want, "auto")
 	if m.device, err = m.openDevice(ctx, *o); err != nil {

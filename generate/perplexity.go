@@ -100,7 +100,7 @@ func (m *Model) chunks(text string, o Options, most int) (list [][]int32, err er
 }
 
 // beginsTexts returns the token that begins every text, and whether the tokenizer adds one.
-func (m *Model) beginsTexts() (int32, bool) {
+func (m *Model) beginsTexts() (token int32, added bool) {
 	bos, ok := m.tok.BOS()
 	frame := m.tok.Encode("", tokenizer.Options{Whole: true})
 	return bos, ok && len(frame) > 0 && frame[0] == bos

@@ -46,7 +46,8 @@ const inRun = 64 << 10
 
 // forRun returns the elements as an input of a run: a device tensor if there is one or if they are large, else host
 // data. An upload replaces the host data.
-func (s *storage) forRun(ctx context.Context, on *vkc.Executable) (*vkc.DeviceTensor, *ir.Data, error) {
+func (s *storage) forRun(ctx context.Context, on *vkc.Executable) (
+	device *vkc.DeviceTensor, host *ir.Data, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.device != nil {
@@ -62,7 +63,7 @@ func (s *storage) forRun(ctx context.Context, on *vkc.Executable) (*vkc.DeviceTe
 	if len(s.host.Bytes) <= inRun {
 		return nil, s.host, nil
 	}
-	device, err := on.Upload(ctx, s.host)
+	device, err = on.Upload(ctx, s.host)
 	if err != nil {
 		return nil, nil, err
 	}

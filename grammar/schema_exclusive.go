@@ -140,7 +140,7 @@ func (s *schemas) disjoint(a, b any, depth int) bool {
 
 // refTarget returns the schema to which a chain of $ref leads. Properties that the schemas of the chain require are
 // required in the result too. ok is false if a reference does not exist or the chain is too long.
-func (s *schemas) refTarget(schema any) (*object, bool) {
+func (s *schemas) refTarget(schema any) (target *object, ok bool) {
 	var required []any
 	for range maxNesting {
 		o, ok := schema.(*object)
@@ -169,7 +169,7 @@ func (s *schemas) refTarget(schema any) (*object, bool) {
 }
 
 // values returns the values that enum or const allows.
-func values(o *object) ([]any, bool) {
+func values(o *object) (list []any, limited bool) {
 	if v, ok := o.values["const"]; ok {
 		return []any{v}, true
 	}

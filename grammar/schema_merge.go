@@ -57,7 +57,7 @@ func (s *schemas) combined(o *object, key, where string, depth int) *expr {
 
 // resolve returns the schema to which a $ref leads: a JSON pointer (RFC 6901) in this schema, or in a part of it that
 // $id or $anchor names.
-func (s *schemas) resolve(ref string) (any, bool) {
+func (s *schemas) resolve(ref string) (schema any, ok bool) {
 	base, path, _ := strings.Cut(ref, "#")
 	ok, at := true, s.root
 	if base != "" || path != "" && path[0] != '/' {

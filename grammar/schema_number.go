@@ -89,7 +89,7 @@ func (d decimal) compare(o decimal) int {
 }
 
 // wholeNumber reads an integer, such as 3, 3.0 or 3e2.
-func wholeNumber(v any) (*big.Int, bool) {
+func wholeNumber(v any) (n *big.Int, ok bool) {
 	d, ok := decimalOf(v)
 	if !ok || d.fraction != "" {
 		return nil, false

@@ -345,7 +345,7 @@ var escapes = map[rune][]span{
 }
 
 // property returns the characters of a Unicode property as \p{…} names it.
-func property(name string) ([]span, bool) {
+func property(name string) (set []span, ok bool) {
 	key, value, isPair := strings.Cut(name, "=")
 	var tables []*unicode.RangeTable
 	switch {
@@ -375,7 +375,6 @@ func property(name string) ([]span, bool) {
 	default:
 		tables = append(tables, category(name))
 	}
-	var set []span
 	add := func(low, high, stride rune) {
 		if stride == 1 {
 			set = append(set, span{low, high})

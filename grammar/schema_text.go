@@ -101,7 +101,7 @@ func (s *schemas) languageOf(o *object, where string) (l language, ok bool) {
 		switch {
 		case known:
 			sources = append(slices.Clone(sources), "^("+source+")$")
-		case name == "regex" && s.strict: // others are not JSON Schema's, and annotations
+		case name == "regex" && s.strict: // JSON Schema defines it; unknown formats are annotations
 			s.fail(where, "format %q is not supported: leave it out, or express it as a pattern", name)
 			return l, false
 		}

@@ -96,8 +96,8 @@ type message struct {
 	More    map[string]json.RawMessage // its other fields with a value
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Fields other than the role and the content are kept in More for the
-// template, without empty ones.
+// UnmarshalJSON implements json.Unmarshaler. More keeps the other fields for the template, without empty ones, and
+// without fields that clients send but templates do not read.
 func (m *message) UnmarshalJSON(data []byte) error {
 	fields := struct {
 		Role    string          `json:"role"`

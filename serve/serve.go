@@ -621,7 +621,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 }
 
 // collect runs the only answer of a job, and adds its parts to said.
-func (s *Server) collect(ctx context.Context, j job, said *said) (finish, usage, error) {
+func (s *Server) collect(ctx context.Context, j job, said *said) (end finish, u usage, err error) {
 	return s.run(ctx, j, j.prompts[0], func(p piece) error {
 		for _, part := range p.parts {
 			said.add(part)

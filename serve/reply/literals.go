@@ -60,7 +60,7 @@ func (l *literals) fields(end string) (object string, st state) {
 	})
 }
 
-// list reads items between commas up to a closing mark.
+// list reads items between commas up to the mark end, and returns them between open and close, as JSON.
 func (l *literals) list(open, close, end string, item func() (string, state)) (text string, st state) {
 	if l.depth++; l.depth > maxDepth {
 		return "", not
