@@ -384,21 +384,21 @@ type modelProgram struct {
 
 // modelPrograms are the programs of a model; they share weights and states.
 type modelPrograms struct {
-	step    *modelProgram   // decodes one token at any position
-	short   []*modelProgram // short[i] decodes one token of a sequence of at most length[i] tokens
-	length  []int           // ascending
-	prompts []*modelProgram // prompts[i] prefills at most most[i] tokens
-	most    []int           // ascending
+	step          *modelProgram   // decodes one token at any position
+	short         []*modelProgram // short[i] decodes one token of a sequence of at most shortLengths[i] tokens
+	shortLengths  []int           // ascending
+	prompts       []*modelProgram // prompts[i] prefills at most promptLengths[i] tokens
+	promptLengths []int           // ascending
 }
 
 // of returns the program that processes the given number of tokens in one run. length is the length of the sequence
 // including them.
 func (p *modelPrograms) of(tokens, length int) *modelProgram {
 	if tokens > 1 {
-		i, _ := slices.BinarySearch(p.most, tokens)
+		i, _ := slices.BinarySearch(p.promptLengths, tokens)
 		return p.prompts[min(i, len(p.prompts)-1)]
 	}
-	if i, _ := slices.BinarySearch(p.length, length); i < len(p.short) {
+	if i, _ := slices.BinarySearch(p.shortLengths, length); i < len(p.short) {
 		return p.short[i]
 	}
 	return p.step
@@ -441,18 +441,18 @@ func (r *Runner) compileModel(ctx context.Context, m *Model, layers int) (p *mod
 		if err != nil {
 			return nil, err
 		}
-		p.short, p.length = append(p.short, &modelProgram{graph: g}), append(p.length, n)
+		p.short, p.shortLengths = append(p.short, &modelProgram{graph: g}), append(p.shortLengths, n)
 	}
 	for _, n := range m.Batches {
 		n = min(n, m.context)
-		if slices.Contains(p.most, n) { // two batch sizes above the context are equal
+		if slices.Contains(p.promptLengths, n) { // two batch sizes above the context are equal
 			continue
 		}
 		g, err := llm.Steps(cfg, n, m.context, cache, window)
 		if err != nil {
 			return nil, err
 		}
-		p.prompts, p.most = append(p.prompts, &modelProgram{graph: g}), append(p.most, n)
+		p.prompts, p.promptLengths = append(p.prompts, &modelProgram{graph: g}), append(p.promptLengths, n)
 	}
 	for _, one := range p.all() {
 		if one.graph, err = vkc.WithPrecision(one.graph, m.Precision); err == nil {

@@ -32,9 +32,7 @@ const (
 )
 
 // attentionCase returns a case of f16 attention of t queries to s keys of extent d. kind is full or causal. groups is
-// the number of key heads, each shared by heads/groups query heads. Its check uses the last queries and, of a causal
-// one, the first queries and keys, which are a causal attention by themselves. The last query belongs to the last key,
-// so the last queries see nearly all keys.
+// the number of key heads, each shared by heads/groups query heads.
 func attentionCase(kind string, heads, groups, t, s, d int) Case {
 	c := Case{
 		Name:  fmt.Sprintf("attention/%s/h%d_kv%d/%dx%d/d%d", kind, heads, groups, t, s, d),
@@ -50,11 +48,12 @@ func attentionCase(kind string, heads, groups, t, s, d int) Case {
 			b.Output("y", q.Attention(k, v, options...).Reshape(z["g"], share, z["t"], z["d"]))
 		},
 		Axes:    map[string]string{"q": "g . t d", "k": "g s d", "v": "g s d", "y": "g . t d"},
-		Samples: []Sample{{"g": Some(2), "t": Last(8)}},
+		Samples: []Sample{{"g": Some(2), "t": Last(8)}}, // the last queries see nearly all keys, even of a causal one
 		Flops:   2 * matmulFlops(heads*t, s, d), Precision: MatrixF16, Cached: t > 1,
 	}
 	if kind == causal {
 		c.Flops /= 2 // half of the products are masked
+		// The first queries and keys are a causal attention by themselves.
 		c.Samples = append(c.Samples, Sample{"g": Some(2), "t": First(40), "s": First(40)})
 	} else {
 		c.Samples = append(c.Samples, Sample{"g": Some(2), "t": Some(8)})

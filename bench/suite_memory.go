@@ -132,7 +132,8 @@ func rowsCase(t ir.DType, rows, width, table int) Case {
 
 // embeddingCase returns a case of a gather of rows from a quantized table, as f32.
 func embeddingCase(t ir.DType, rows, width, table int) Case {
-	row, _ := t.BytesFor(int64(width)) // a multiple of every block
+	row, _ := t.BytesFor(int64(width)) // no error, because width is a multiple of every block
+	const f32 = 4                      // bytes
 	return Case{
 		Name: fmt.Sprintf("embedding/%s/%dof%dx%d", t, rows, table, width), Sizes: Sizes{"r": rows, "d": width, "v": table},
 		Build: func(b *frontend.Builder, s Sizes) {
@@ -140,7 +141,7 @@ func embeddingCase(t ir.DType, rows, width, table int) Case {
 		},
 		Axes:    map[string]string{"table": "v d", "ids": "r", "y": "r d"},
 		Samples: []Sample{{"r": Some(32)}}, Fills: map[string]Fill{"ids": {0, float64(table)}}, Precision: NoFlops,
-		Moved: float64(rows) * (float64(row) + 4*float64(width)),
+		Moved: float64(rows) * float64(int(row)+f32*width), // read and written
 	}
 }
 

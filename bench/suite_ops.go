@@ -218,8 +218,8 @@ func expertsCase(scale Scale, t ir.DType, tokens int) Case {
 		Axes:    map[string]string{"x": "t . .", "ids": "t .", "w": ". o .", "y": "t . o"},
 		Samples: []Sample{{"t": Some(8), "o": Some(48)}}, Fills: map[string]Fill{"ids": {0, float64(experts)}},
 		Flops: matmulFlops(tokens*used, rows, width), Precision: MatrixF16,
-		Moved: picked(experts, tokens*used)*float64(rows*width)*float64(t.BlockBytes())/float64(t.BlockElems()) +
-			2*float64(tokens*width+tokens*used*rows) + 4*float64(tokens*used),
+		Moved: picked(experts, tokens*used)*float64(rows*width)*float64(t.BlockBytes())/float64(t.BlockElems()) + // w
+			2*float64(tokens*width+tokens*used*rows) + 4*float64(tokens*used), // x and y in f16, and ids in i32
 	}
 }
 

@@ -98,7 +98,8 @@ func matmul(m, n, k int) (func() error, error) {
 	}, nil
 }
 
-// sum adds a to b in place, and so moves as many bytes as the case.
+// sum returns a function that adds a to b in place. Case add writes its result elsewhere, but both read two arrays and
+// write one.
 func sum(n int) (func() error, error) {
 	a, err := random("a", n)
 	if err != nil {

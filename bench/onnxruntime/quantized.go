@@ -41,7 +41,8 @@ func number(name string, x float32) message {
 // each run.
 func quantized() (list []quantizedModel) {
 	rng := rand.New(rand.NewPCG(18, 1))
-	zero := []message{typedTensor("xz", uint8s, []byte{119}), typedTensor("wz", int8s, []byte{0})} // the zero points
+	// Names of tensors: x, w and y are operands and result, and with s or z after it their scale or zero point.
+	zero := []message{typedTensor("xz", uint8s, []byte{119}), typedTensor("wz", int8s, []byte{0})}
 	for _, s := range [][3]int{{1, 1024, 1024}, {16, 1024, 1024}, {256, 1024, 1024}, {128, 768, 3072}} {
 		m, k, n := s[0], s[1], s[2]
 		w := typedTensor("w", int8s, bytesOf(rng, k*n), k, n)

@@ -41,7 +41,7 @@ func power(b *frontend.Builder) {
 }
 
 // largest returns the eigenvalue of the matrix of ones with 2 added along the diagonal, which is size+2.
-func largest(ctx context.Context, device string, steps int) (float32, vkc.Traffic, error) {
+func largest(ctx context.Context, device string, steps int) (eigenvalue float32, moved vkc.Traffic, err error) {
 	g, err := frontend.Build("power", power)
 	if err != nil {
 		return 0, vkc.Traffic{}, err
@@ -79,7 +79,8 @@ func largest(ctx context.Context, device string, steps int) (float32, vkc.Traffi
 }
 
 // iterate feeds the direction back as the vector. The host reads only the length, 4 bytes, of each result.
-func iterate(ctx context.Context, exe *vkc.Executable, matrix, vector *ir.Data, steps int) (length float32, err error) {
+func iterate(ctx context.Context, exe *vkc.Executable, matrix, vector *ir.Data, steps int) (
+	length float32, err error) {
 	m, err := exe.Upload(ctx, matrix)
 	if err != nil {
 		return 0, err

@@ -13,7 +13,7 @@ const largest = 999
 // number draws a number to largest. One, two and three digits are equally frequent.
 func number(r *rand.Rand) int { return r.IntN(pick(r, []int{10, 100, largest + 1})) }
 
-func sum(r *rand.Rand) (string, string) {
+func sum(r *rand.Rand) (question, answer string) {
 	a, b := number(r), number(r)
 	return fill(r, a, b, "What is {a} + {b}?", "{a} + {b}", "{a} + {b} =", "What is {a} plus {b}?",
 		"Add {a} and {b}.",
@@ -21,7 +21,7 @@ func sum(r *rand.Rand) (string, string) {
 		"What do {a} and {b} make?", "Calculate {a} + {b}."), addition(a, b) + fmt.Sprintf("%d + %d = %d", a, b, a+b)
 }
 
-func difference(r *rand.Rand) (string, string) {
+func difference(r *rand.Rand) (question, answer string) {
 	a, b := number(r), number(r)
 	if r.IntN(4) > 0 {
 		a, b = max(a, b), min(a, b)
@@ -68,12 +68,12 @@ func addition(a, b int) string {
 
 // subtraction is the way to a difference that is not negative: "Ones: 13 - 6 = 7. Tens: 12 - 8 - 1 = 3. ".
 func subtraction(a, b int) string {
-	if a < 20 && b < 10 {
+	if a < 20 && b < 10 { // easy enough without
 		return ""
 	}
 	var way strings.Builder
 	borrow := 0
-	for i, d := range digits(a, b) {
+	for i, d := range digits(a, b) { // of both numbers, the ones first
 		top, next := d[0], 0
 		if top < d[1]+borrow {
 			top, next = top+10, 1
@@ -100,7 +100,7 @@ func factors(r *rand.Rand) (a, b int) {
 	return a, b
 }
 
-func product(r *rand.Rand) (string, string) {
+func product(r *rand.Rand) (question, answer string) {
 	a, b := factors(r)
 	return fill(r, a, b, "What is {a} * {b}?", "{a} * {b}", "{a} * {b} =", "What is {a} times {b}?", "{a}*{b}",
 		"How much is {a} times {b}?", "Multiply {a} by {b}.", "Compute {a} * {b}.", "What is {a} x {b}?",
@@ -118,13 +118,13 @@ func multiplication(a, b int) string {
 		ones*low, tens*low, ones*low, a*b, a, b, a*b)
 }
 
-func quotient(r *rand.Rand) (string, string) {
+func quotient(r *rand.Rand) (question, answer string) {
 	b, q := 1+r.IntN(12), r.IntN(13)
 	rest := 0
 	if r.IntN(2) == 0 {
 		rest = r.IntN(b)
 	}
-	answer := fmt.Sprintf("%d * %d = %d, so %d / %d = %d", b, q, b*q, b*q+rest, b, q)
+	answer = fmt.Sprintf("%d * %d = %d, so %d / %d = %d", b, q, b*q, b*q+rest, b, q)
 	if rest > 0 {
 		answer += fmt.Sprintf(", remainder %d", rest)
 	}
@@ -134,7 +134,7 @@ func quotient(r *rand.Rand) (string, string) {
 		answer
 }
 
-func square(r *rand.Rand) (string, string) {
+func square(r *rand.Rand) (question, answer string) {
 	a := r.IntN(32)
 	if r.IntN(2) == 0 {
 		return fill(r, a*a, "", "What is the square root of {a}?", "What is the root of {a}?",
@@ -147,7 +147,7 @@ func square(r *rand.Rand) (string, string) {
 		fmt.Sprintf("%d * %d = %d", a, a, a*a)
 }
 
-func parity(r *rand.Rand) (string, string) {
+func parity(r *rand.Rand) (question, answer string) {
 	a := number(r)
 	return fill(r, a, "", "Is {a} even or odd?", "Is {a} odd or even?", "Is the number {a} even?", "Is {a} even?",
 		"Is {a} odd?"), fmt.Sprintf("%d is %s.", a, []string{"even", "odd"}[a%2])
@@ -164,7 +164,7 @@ func relation(a, b int) string {
 	return fmt.Sprintf("%d is equal to %d.", a, b)
 }
 
-func comparison(r *rand.Rand) (string, string) {
+func comparison(r *rand.Rand) (question, answer string) {
 	a, b := number(r), number(r)
 	if r.IntN(3) == 0 {
 		b = min(largest, max(0, a-9+r.IntN(19))) // close to a
@@ -189,7 +189,7 @@ func comparison(r *rand.Rand) (string, string) {
 	}
 }
 
-func order(r *rand.Rand) (string, string) {
+func order(r *rand.Rand) (question, answer string) {
 	list := []int{number(r), number(r), number(r)}
 	text := fmt.Sprintf("%d, %d and %d", list[0], list[1], list[2])
 	sorted := slices.Sorted(slices.Values(list))
@@ -207,7 +207,7 @@ func order(r *rand.Rand) (string, string) {
 		fmt.Sprintf("%d, %d, %d", sorted[0], sorted[1], sorted[2])
 }
 
-func neighbour(r *rand.Rand) (string, string) {
+func neighbour(r *rand.Rand) (question, answer string) {
 	a := 1 + number(r)
 	switch r.IntN(3) {
 	case 0:
@@ -227,7 +227,7 @@ func neighbour(r *rand.Rand) (string, string) {
 // tooLarge answers questions about numbers that are too large.
 const tooLarge = "That is too large for me. A tool that calculates would help."
 
-func large(r *rand.Rand) (string, string) {
+func large(r *rand.Rand) (question, answer string) {
 	op := pick(r, []string{"+", "-", "*", "/"})
 	a, b := 1000+r.IntN(99000), number(r)
 	switch {
@@ -263,7 +263,7 @@ var units = []unit{
 	{"dollar", "dollars", "cents", 100}, {"dozen", "dozens", "pieces", 12},
 }
 
-func conversion(r *rand.Rand) (string, string) {
+func conversion(r *rand.Rand) (question, answer string) {
 	u, n := pick(r, units), 1+r.IntN(12)
 	if n == 1 {
 		return fill(r, u.one, u.small, "How many {b} are in one {a}?", "How many {b} has one {a}?",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 
@@ -58,18 +59,14 @@ func talk(offers []offer, text string) chat.Context {
 	return c
 }
 
-// toolProblem asks for a tool of a kind, which is one of several.
+// toolProblem returns two problems about a question for a tool of a kind, which is one of several tools: to call it,
+// and to answer with its result.
 func toolProblem(r *rand.Rand, kind int) (call, use problem) {
 	var offers []offer
 	for !has(offers, kind) {
 		offers = drawOffers(r)
 	}
-	o := offers[0]
-	for _, o = range offers {
-		if o.kind == kind {
-			break
-		}
-	}
+	o := offers[slices.IndexFunc(offers, func(o offer) bool { return o.kind == kind })]
 	q := toolKinds[kind].ask(r, true)
 	c := talk(offers, q.text)
 	message := o.call(q.arguments)

@@ -24,7 +24,7 @@ func several(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-func weekday(r *rand.Rand) (string, string) {
+func weekday(r *rand.Rand) (question, answer string) {
 	day, n := r.IntN(7), 2+r.IntN(29)
 	today := weekdays[day]
 	way := "" // days that are no whole weeks
@@ -58,7 +58,7 @@ func weekday(r *rand.Rand) (string, string) {
 		way + fmt.Sprintf("%d days after %s is %s.", n, today, around(weekdays, day+n))
 }
 
-func month(r *rand.Rand) (string, string) {
+func month(r *rand.Rand) (question, answer string) {
 	m, n := r.IntN(12), 2+r.IntN(10)
 	this := months[m]
 	switch r.IntN(9) {
@@ -88,7 +88,7 @@ func month(r *rand.Rand) (string, string) {
 				"What quarter is {a} in?"),
 			fmt.Sprintf("%s is in the %s quarter.", this, ordinals[m/3])
 	}
-	answer := fmt.Sprintf("%s has %d days.", this, lengths[m])
+	answer = fmt.Sprintf("%s has %d days.", this, lengths[m])
 	if m == 1 {
 		answer = "February has 28 days, and 29 in leap years."
 	}
@@ -97,7 +97,7 @@ func month(r *rand.Rand) (string, string) {
 }
 
 // date asks for days next to a date, whether there is such a date, and for days between dates of a month.
-func date(r *rand.Rand) (string, string) {
+func date(r *rand.Rand) (question, answer string) {
 	m := r.IntN(12)
 	day := 1 + r.IntN(lengths[m])
 	if r.IntN(3) == 0 {
@@ -147,7 +147,7 @@ func date(r *rand.Rand) (string, string) {
 }
 
 // leap asks whether years are leap years.
-func leap(r *rand.Rand) (string, string) {
+func leap(r *rand.Rand) (question, answer string) {
 	y := 1600 + r.IntN(800)
 	if r.IntN(4) == 0 {
 		y = y / 100 * 100
@@ -171,7 +171,7 @@ func leap(r *rand.Rand) (string, string) {
 				"How long was the year {a}?"),
 			fmt.Sprintf("%d is %s, so it has %d days.", y, why, n)
 	}
-	answer := fmt.Sprintf("No, %d is %s.", y, why)
+	answer = fmt.Sprintf("No, %d is %s.", y, why)
 	if is {
 		answer = fmt.Sprintf("Yes, %d is %s.", y, why)
 	}
@@ -180,7 +180,7 @@ func leap(r *rand.Rand) (string, string) {
 }
 
 // timeOfDay asks for times after others.
-func timeOfDay(r *rand.Rand) (string, string) {
+func timeOfDay(r *rand.Rand) (question, answer string) {
 	h, m := r.IntN(24), 5*r.IntN(12)
 	now := fmt.Sprintf("%d:%02d", h, m)
 	if r.IntN(3) == 0 {

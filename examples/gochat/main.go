@@ -161,7 +161,7 @@ func (m *model) stepsIn(ctx context.Context, exe *vkc.Executable, o options, len
 			" or remove it",
 			o.minutes, o.checkpoint)
 	}
-	const first, last = 5, 25
+	const first, last = 5, 25 // the steps to measure; earlier ones are slower
 	var begin, end time.Time
 	batches := func(after int) iter.Seq2[vkc.Tensors, error] { return m.ahead(o, after) }
 	_, err := train.Run(ctx, exe, batches, train.Options{Steps: last, Progress: func(p train.Progress) {
@@ -175,6 +175,6 @@ func (m *model) stepsIn(ctx context.Context, exe *vkc.Executable, o options, len
 	if err != nil {
 		return 0, err
 	}
-	each := end.Sub(begin) / (last - first)
-	return max(1, int(length/max(each, 1))), exe.ResetStates()
+	each := max(end.Sub(begin)/(last-first), 1)
+	return max(int(length/each), 1), exe.ResetStates()
 }

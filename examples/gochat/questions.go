@@ -112,14 +112,14 @@ func fill(r *rand.Rand, a, b any, forms ...string) string {
 }
 
 // function asks for the function with a use.
-func function(r *rand.Rand) (string, string) {
+func function(r *rand.Rand) (question, answer string) {
 	f := pick(r, facts)
 	return fill(r, f.use, "", "How do I {a} in Go?", "How can I {a}?", "How do I {a}?", "What is used to {a}?",
 		"Which part of Go's library can {a}?", "I want to {a}.", "What do I need to {a}?"), "Use " + f.name + "."
 }
 
 // use asks for the use or the package of a function.
-func use(r *rand.Rand) (string, string) {
+func use(r *rand.Rand) (question, answer string) {
 	f := pick(r, facts)
 	if pkg, name, _ := strings.Cut(f.name, "."); r.IntN(4) == 0 && unique(name) {
 		return fill(r, name, "", "In which package is {a}?", "Which package has {a}?", "Where do I find {a}?"),
@@ -148,7 +148,7 @@ func unique(name string) bool {
 const longSignature = 70
 
 // signature asks for the declaration of a name, and for its results.
-func signature(r *rand.Rand) (string, string) {
+func signature(r *rand.Rand) (question, answer string) {
 	for {
 		f := pick(r, facts)
 		types, isFunction := strings.CutPrefix(f.signature, "func")
@@ -179,7 +179,7 @@ func signature(r *rand.Rand) (string, string) {
 	}
 }
 
-func packageUse(r *rand.Rand) (string, string) {
+func packageUse(r *rand.Rand) (question, answer string) {
 	p := pick(r, packages)
 	if r.IntN(2) == 0 {
 		return fill(r, p.use, "", "Which package helps me {a}?", "Which package do I need to {a}?",
@@ -190,7 +190,7 @@ func packageUse(r *rand.Rand) (string, string) {
 }
 
 // keyword asks for keywords and built-in names of the language.
-func keyword(r *rand.Rand) (string, string) {
+func keyword(r *rand.Rand) (question, answer string) {
 	k := pick(r, keywords)
 	if r.IntN(2) == 0 {
 		return fill(r, k.use, "", "Which word of Go can {a}?", "Which keyword do I need to {a}?",
@@ -202,7 +202,7 @@ func keyword(r *rand.Rand) (string, string) {
 }
 
 // unknownName asks for names that the facts do not have.
-func unknownName(r *rand.Rand) (string, string) {
+func unknownName(r *rand.Rand) (question, answer string) {
 	for {
 		pkg, _, _ := strings.Cut(pick(r, facts).name, ".")
 		if r.IntN(3) == 0 {
@@ -301,7 +301,7 @@ var greetings = []smallTalk{
 		"That cannot be right", "Wrong answer"}, "I am small and make mistakes. Please check my answers."},
 }
 
-func greeting(r *rand.Rand) (string, string) {
+func greeting(r *rand.Rand) (question, answer string) {
 	g := pick(r, greetings)
 	text := pick(r, g.asks)
 	if !strings.ContainsAny(text, "?.") && r.IntN(3) == 0 {
@@ -324,7 +324,7 @@ var things = strings.Split("dogs,the moon,cars,music,football,pizza,love,trees,t
 	"Einstein,Mozart,Napoleon,your family,the future,time travel,electricity,steel,paper,shoes,fashion,dance,sleep",
 	",")
 
-func unknown(r *rand.Rand) (string, string) {
+func unknown(r *rand.Rand) (question, answer string) {
 	thing := pick(r, things)
 	if r.IntN(4) == 0 {
 		thing = word(r)

@@ -138,8 +138,9 @@ func (r *reader) close() (err error) {
 }
 
 // readFile reads a picture. It also returns the file's content and the size of the picture.
-func (r *reader) readFile(ctx context.Context, path string) ([]line, []byte, image.Rectangle, error) {
-	content, err := os.ReadFile(path)
+func (r *reader) readFile(ctx context.Context, path string) (
+	lines []line, content []byte, size image.Rectangle, err error) {
+	content, err = os.ReadFile(path)
 	if err != nil {
 		return nil, nil, image.Rectangle{}, err
 	}
@@ -147,7 +148,7 @@ func (r *reader) readFile(ctx context.Context, path string) ([]line, []byte, ima
 	if err != nil {
 		return nil, nil, image.Rectangle{}, err
 	}
-	lines, err := r.read(ctx, opaque(picture))
+	lines, err = r.read(ctx, opaque(picture))
 	return lines, content, picture.Bounds(), err
 }
 
@@ -179,7 +180,8 @@ func (r *reader) read(ctx context.Context, picture *image.RGBA) ([]line, error) 
 }
 
 // evaluate runs a model that has one input and one output.
-func evaluate(ctx context.Context, exe *vkc.Executable, x []float32, dims ...int) ([]float32, []int, error) {
+func evaluate(ctx context.Context, exe *vkc.Executable, x []float32, dims ...int) (
+	y []float32, yDims []int, err error) {
 	in, err := vkc.Of(x, dims...)
 	if err != nil {
 		return nil, nil, err
@@ -218,7 +220,7 @@ func (r *reader) detect(ctx context.Context, picture *image.RGBA) ([]box, error)
 
 // cut makes a batch of lines. Each line keeps its width and is padded to a common width; 0 means the width of the
 // widest line.
-func cut(picture *image.RGBA, lines []*line, width int) ([]float32, int) {
+func cut(picture *image.RGBA, lines []*line, width int) (batch []float32, common int) {
 	padded := width
 	if padded == 0 {
 		for _, l := range lines {
