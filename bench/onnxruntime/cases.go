@@ -106,7 +106,7 @@ func (m message) int(field, v int) message {
 	return protowire.AppendVarint(protowire.AppendTag(m, protowire.Number(field), protowire.VarintType), uint64(v))
 }
 
-// node writes a node with attributes.
+// node returns a NodeProto with attributes. The numbers are its fields in onnx.proto.
 func node(op string, inputs []string, output string, attributes ...message) message {
 	m := message{}
 	for _, in := range inputs {

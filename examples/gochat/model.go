@@ -301,13 +301,15 @@ func (m *model) step(o options) (*ir.Graph, error) {
 		rate := b.Input("rate", ir.F32)
 		var list []frontend.Tensor
 		weight := func(name string, t ir.Type) frontend.Tensor {
-			seed := o.seed<<20 + uint64(len(list))
-			first := ir.InitialNormal(0, 0.05, seed)
+			const deviation = 0.05
+			seed := o.seed<<20 + uint64(len(list)) // another one for each weight
+			first := ir.InitialNormal(0, deviation, seed)
 			switch {
-			case len(t.Shape) == 1:
+			case len(t.Shape) == 1: // of a norm
 				first = ir.InitialConstant(1)
+			// These matrices add to the residual, two of them in each layer (Radford et al. 2019, section 2.3).
 			case strings.Contains(name, "attn_output") || strings.Contains(name, "ffn_down"):
-				first = ir.InitialNormal(0, 0.05/math.Sqrt(2*float64(m.layers)), seed)
+				first = ir.InitialNormal(0, deviation/math.Sqrt(2*float64(m.layers)), seed)
 			}
 			list = append(list, b.StateFrom(first, name, ir.F32, t.Shape))
 			return list[len(list)-1]

@@ -65,12 +65,14 @@ func (l layer) latentMatrices() (keyOf, valueOf nn.Matrix) {
 // absorbs reports whether the absorbed form needs fewer operations. For each head and position, the plain form makes a
 // key and a value once, and the absorbed form multiplies longer vectors for each query.
 func (l layer) absorbs() bool {
-	// once is the number of multiplications that make a key and a value from a latent vector. The absorbed form takes
-	// 2*Latent+RopeDims multiplications for each query, and the plain form HeadDim+ValueDim. perText is 0 if no earlier
-	// tokens have latent vectors; then the plain form is used.
+	if l.past.perText == 0 { // no earlier tokens have latent vectors
+		return false
+	}
+	// The plain form makes a key and a value from a latent vector.
 	once := l.Latent * (l.HeadDim - l.RopeDims + l.ValueDim)
-	each := 2*l.Latent + l.RopeDims - l.HeadDim - l.ValueDim
-	return l.past.perText > 0 && l.past.perText*int64(each) <= int64(once)
+	// The absorbed form takes 2*Latent+RopeDims multiplications for each query, and the plain form HeadDim+ValueDim.
+	more := 2*l.Latent + l.RopeDims - l.HeadDim - l.ValueDim
+	return l.past.perText*int64(more) <= int64(once)
 }
 
 // latentProjections lists the weights that latentAttention uses.

@@ -223,11 +223,13 @@ func (m Golden) GGML(t testing.TB, dtype ir.DType) []byte {
 	for _, n := range GGMLSizes {
 		u32(n)
 	}
-	u32(80)
-	u32(201) // frequencies of a spectrum
-	for _, v := range speech.MelFilters(80) {
+	const bands, frequencies = 80, 201 // of a spectrogram
+	u32(bands)
+	u32(frequencies)
+	for _, v := range speech.MelFilters(bands) {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
 	}
+	// The vocabulary, and then the tensors.
 	u32(int32(len(Words)))
 	for _, word := range Words {
 		u32(int32(len(word)))
