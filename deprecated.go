@@ -42,7 +42,7 @@ func (d *Device) Robustness() vk.Robustness {
 //
 // Deprecated: use [multi.Expected].
 func (d *Device) Expected(ctx context.Context, g *ir.Graph) (float64, error) {
-	if err := d.usable(ctx); err != nil {
+	if err := d.checkUsable(ctx); err != nil {
 		return 0, fmt.Errorf("expected time: %w", err)
 	}
 	if err := g.Verify(); err != nil {

@@ -67,9 +67,9 @@ func (d *Device) opened() kind {
 	return d.kind
 }
 
-// usable returns an error if the device is nil or closed, or if ctx is nil or has ended. Every call that uses the
+// checkUsable returns an error if the device is nil or closed, or if ctx is nil or has ended. Every call that uses the
 // device begins with it.
-func (d *Device) usable(ctx context.Context) error {
+func (d *Device) checkUsable(ctx context.Context) error {
 	switch {
 	case d == nil || d.kind == nil:
 		return errors.New("the device is nil: OpenDevice makes one, unless it returns an error")
@@ -134,7 +134,7 @@ func (d *Device) Memory() runtime.MemoryUse {
 
 // Synchronize waits until the device has finished all work submitted so far, including asynchronous runs.
 func (d *Device) Synchronize(ctx context.Context) error {
-	if err := d.usable(ctx); err != nil {
+	if err := d.checkUsable(ctx); err != nil {
 		return fmt.Errorf("synchronize: %w", err)
 	}
 	return runtime.Each(d.kind.hardware(), func(h hardware) error { return h.synchronize(ctx) })
@@ -152,7 +152,7 @@ func (d *Device) Close() error {
 // Compile compiles a graph for the device; see [Compile]. The processor interprets graphs node by node, so for it there
 // is nothing to compile.
 func (d *Device) Compile(ctx context.Context, g *ir.Graph, opt CompileOptions) (*Program, error) {
-	if err := d.usable(ctx); err != nil {
+	if err := d.checkUsable(ctx); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	return d.kind.compile(ctx, g, opt)
@@ -195,7 +195,7 @@ type LoadOptions struct {
 // After Load, Weights are read only by devices "cpu", "reference" and, without a GPU, "auto", until Close; and by
 // ResetStates if weights are the initial values of states.
 func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
-	if err := d.usable(ctx); err != nil {
+	if err := d.checkUsable(ctx); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	if p == nil || p.Contents.Graph == nil {

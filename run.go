@@ -13,7 +13,7 @@ import (
 // at most one LoadOptions; its Progress also receives compile progress, and its Weights must not be set.
 func (d *Device) LoadGraph(ctx context.Context, g *ir.Graph, weights ir.WeightSource,
 	opt ...LoadOptions) (*Executable, error) {
-	if err := d.usable(ctx); err != nil {
+	if err := d.checkUsable(ctx); err != nil {
 		return nil, fmt.Errorf("load graph: %w", err)
 	}
 	var o LoadOptions

@@ -84,7 +84,7 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Low
 			st.Binds[j].Address = schedule.ByAddress(k, b, caps)
 		}
 	}
-	low.join(persistence(s.Program, s.Kernels, low.Schedules, caps))
+	low.addPersistent(persistence(s.Program, s.Kernels, low.Schedules, caps))
 	err := s.Program.Check()
 	bailout.Unless(err == nil, "internal error: the compiled program is inconsistent: %w", err)
 	return low

@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// join adds a persistent kernel for each of the given runs of consecutive steps. A persistent kernel does the work of
-// all steps of its run in one launch; its workgroups wait for each other between two steps.
-func (low *Lowered) join(runs []schedule.Run) {
+// addPersistent adds a persistent kernel for each of the given runs of consecutive steps. A persistent kernel does the
+// work of all steps of its run in one launch; its workgroups wait for each other between two steps.
+func (low *Lowered) addPersistent(runs []schedule.Run) {
 	if len(runs) == 0 {
 		return
 	}

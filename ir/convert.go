@@ -187,7 +187,7 @@ func IntToFloat(x int64, t DType) float64 {
 	return math.Float64frombits(b | 1)
 }
 
-// IntRange returns the smallest and largest value of an integer dtype.
+// IntRange returns the smallest and largest value of an integer dtype, or 0 and 1 for bool.
 func IntRange(t DType) (lo, hi int64) {
 	switch bits := t.Bits(); t.Kind() {
 	case KindInt:

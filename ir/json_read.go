@@ -375,12 +375,13 @@ func (r *jsonReader) addNodes() {
 		}
 	}
 	if i := slices.IndexFunc(r.nodes, func(n jsonNode) bool { return !n.done }); i >= 0 {
-		r.report(r.cycle(i))
+		r.report(r.cycleError(i))
 	}
 }
 
-// cycle returns an error that lists the nodes of a dependency cycle. Node i never became ready, so it depends on one.
-func (r *jsonReader) cycle(i int) error {
+// cycleError returns an error that lists the nodes of a dependency cycle. Node i never became ready, so it depends on
+// one.
+func (r *jsonReader) cycleError(i int) error {
 	seen := map[int]int{} // node to its index in path
 	var path []int
 	for {

@@ -22,7 +22,7 @@ type dataReader struct {
 	size  int64 // in bytes
 }
 
-// newDataReader checks a parsed shape, which must be static.
+// newDataReader returns a reader of a constant with the given dtype and shape, which must be static.
 func newDataReader(t DType, shape Shape) (*dataReader, error) {
 	if !shape.IsStatic() {
 		return nil, fmt.Errorf("a constant needs a static shape, have %s", shape)

@@ -34,8 +34,8 @@ func init() {
 	)
 }
 
-// sameFloats returns an error unless all arguments have one float dtype.
-func (c *Call) sameFloats() error {
+// wantSameFloats returns an error unless all arguments have one float dtype.
+func (c *Call) wantSameFloats() error {
 	if err := c.wantKinds(0, KindFloat); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *Call) ofResult(y, state Shape) (Type, error) {
 
 // inferCausalConv1D is the rule of causal_conv1d.
 func inferCausalConv1D(c *Call) (Type, error) {
-	if err := c.sameFloats(); err != nil {
+	if err := c.wantSameFloats(); err != nil {
 		return Type{}, err
 	}
 	x, w := c.Shape(0), c.Shape(1)
@@ -86,7 +86,7 @@ func inferCausalConv1D(c *Call) (Type, error) {
 // scanned checks the arguments that scans have in common: values [..., T, H, V], and the state [..., H, V, K]. It takes
 // the indices of these arguments, and returns the shape [..., T], H and K.
 func (c *Call) scanned(values, state int) (lead Shape, h, k Dim, err error) {
-	if err := c.sameFloats(); err != nil {
+	if err := c.wantSameFloats(); err != nil {
 		return nil, h, k, err
 	}
 	x, s := c.Shape(values), c.Shape(state)
@@ -105,8 +105,8 @@ func (c *Call) scanned(values, state int) (lead Shape, h, k Dim, err error) {
 	return lead, h, k, err
 }
 
-// inGroups returns an error unless argument i is lead[..., T], then G and k, where h is a multiple of G.
-func (c *Call) inGroups(i int, lead Shape, h, k Dim) error {
+// wantInGroups returns an error unless argument i is lead[..., T], then G and k, where h is a multiple of G.
+func (c *Call) wantInGroups(i int, lead Shape, h, k Dim) error {
 	s := c.Shape(i)
 	n := len(lead)
 	fits := len(s) == n+2 && s[:n].Equal(lead) && s[n+1] == k
@@ -130,7 +130,7 @@ func inferSSMScan(c *Call) (Type, error) {
 		return Type{}, fmt.Errorf("%s is %s, want %s or %s", c.arg(2), a, Shape{h, n}, Shape{h, D(1)})
 	}
 	for i := 3; i < 5; i++ { // b and c
-		if err := c.inGroups(i, lead, h, n); err != nil {
+		if err := c.wantInGroups(i, lead, h, n); err != nil {
 			return Type{}, err
 		}
 	}
@@ -151,7 +151,7 @@ func inferDeltaRule(c *Call) (Type, error) {
 		inGroups = append(inGroups, 5, 6) // a and b
 	}
 	for _, i := range inGroups {
-		if err := c.inGroups(i, lead, h, k); err != nil {
+		if err := c.wantInGroups(i, lead, h, k); err != nil {
 			return Type{}, err
 		}
 	}

@@ -35,20 +35,21 @@ func quantizeIQ1_M(block []byte, src, weights []float32) {
 	b := (*[56]byte)(block)
 	var a gridBlock
 	gridFormatIQ1_M.quantize(&a, (*[256]float32)(src), weights)
-	clear(b[32:])
+	low, high, scales := b[:32], b[32:48], b[48:] // qs, qh and scales
+	clear(high)
 	for e := range 32 {
-		high := byte(a.index[e] >> 8) // the nibble in qh: three bits of the index and the sign of the offset
+		nibble := byte(a.index[e] >> 8) // three bits of the index and the sign of the offset
 		if a.minus[e] {
-			high |= 8
+			nibble |= 8
 		}
-		b[e] = byte(a.index[e])
-		b[32+e/2] |= high << (e % 2 * 4)
+		low[e] = byte(a.index[e])
+		high[e/2] |= nibble << (e % 2 * 4)
 	}
 	for i := range 4 {
-		scales := a.d >> (4 * i) << 12 // the top nibble: four bits of d
+		bits := a.d >> (4 * i) << 12 // the top nibble: four bits of d
 		for j, k := range a.scales[4*i:][:4] {
-			scales |= uint16(k) << (3 * j)
+			bits |= uint16(k) << (3 * j)
 		}
-		binary.LittleEndian.PutUint16(b[48+2*i:], scales)
+		binary.LittleEndian.PutUint16(scales[2*i:], bits)
 	}
 }

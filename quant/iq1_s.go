@@ -33,15 +33,16 @@ func quantizeIQ1_S(block []byte, src, weights []float32) {
 	var a gridBlock
 	gridFormatIQ1_S.quantize(&a, (*[256]float32)(src), weights)
 	binary.LittleEndian.PutUint16(b[:], a.d)
+	low, high := b[2:34], b[34:] // qs and qh
 	for g := range 8 {
-		qh := uint16(a.scales[g]) << 12 // bits 12 to 14: the scale; bit 15: the sign of the offset
+		bits := uint16(a.scales[g]) << 12 // bits 12 to 14: the scale; bit 15: the sign of the offset
 		if a.minus[4*g] {
-			qh |= 0x8000
+			bits |= 1 << 15
 		}
 		for l := range 4 {
-			b[2+4*g+l] = byte(a.index[4*g+l])
-			qh |= a.index[4*g+l] >> 8 << (3 * l) // the high three bits of the index
+			low[4*g+l] = byte(a.index[4*g+l])
+			bits |= a.index[4*g+l] >> 8 << (3 * l) // the high three bits of the index
 		}
-		binary.LittleEndian.PutUint16(b[34+2*g:], qh)
+		binary.LittleEndian.PutUint16(high[2*g:], bits)
 	}
 }

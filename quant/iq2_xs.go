@@ -29,10 +29,11 @@ func quantizeIQ2_XS(block []byte, src, weights []float32) {
 	var a gridBlock
 	gridFormatIQ2_XS.quantize(&a, (*[256]float32)(src), weights)
 	binary.LittleEndian.PutUint16(b[:], a.d)
+	qs, scales := b[2:66], (*[8]byte)(b[66:])
 	for e := range 32 {
-		binary.LittleEndian.PutUint16(b[2+2*e:], a.index[e]|uint16(a.signs[e]&127)<<9)
+		binary.LittleEndian.PutUint16(qs[2*e:], a.index[e]|uint16(a.signs[e]&127)<<9)
 	}
-	putScalesIQ2((*[8]byte)(b[66:]), &a)
+	putScalesIQ2(scales, &a)
 }
 
 // putScalesIQ2 stores the scales of 16 groups as nibbles.

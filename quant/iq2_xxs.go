@@ -40,11 +40,12 @@ func quantizeIQ2_XXS(block []byte, src, weights []float32) {
 	gridFormatIQ2_XXS.quantize(&a, (*[256]float32)(src), weights)
 	binary.LittleEndian.PutUint16(b[:], a.d)
 	for g := range 8 {
+		group := b[2+8*g:][:8]
 		bits := uint32(a.scales[g]) << 28
 		for l := range 4 {
-			b[2+8*g+l] = byte(a.index[4*g+l])
-			bits |= uint32(a.signs[4*g+l]&127) << (7 * l) // the eighth follows
+			group[l] = byte(a.index[4*g+l])
+			bits |= uint32(a.signs[4*g+l]&127) << (7 * l) // the eighth sign follows: an even number is negative
 		}
-		binary.LittleEndian.PutUint32(b[6+8*g:], bits)
+		binary.LittleEndian.PutUint32(group[4:], bits)
 	}
 }

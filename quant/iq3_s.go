@@ -38,13 +38,14 @@ func quantizeIQ3_S(block []byte, src, weights []float32) {
 	var a gridBlock
 	gridFormatIQ3_S.quantize(&a, (*[256]float32)(src), weights)
 	binary.LittleEndian.PutUint16(b[:], a.d)
-	clear(b[66:74])
+	qs, qh, signs, scales := b[2:66], b[66:74], b[74:106], b[106:]
+	clear(qh)
 	for e, index := range a.index {
-		b[2+e] = byte(index)
-		b[66+e/8] |= byte(index>>8) << (e % 8)
+		qs[e] = byte(index)
+		qh[e/8] |= byte(index>>8) << (e % 8)
 	}
-	copy(b[74:], a.signs[:])
-	for i := range 4 {
-		b[106+i] = a.scales[2*i] | a.scales[2*i+1]<<4
+	copy(signs, a.signs[:])
+	for i := range scales {
+		scales[i] = a.scales[2*i] | a.scales[2*i+1]<<4
 	}
 }

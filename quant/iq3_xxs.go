@@ -35,14 +35,15 @@ func quantizeIQ3_XXS(block []byte, src, weights []float32) {
 	var a gridBlock
 	gridFormatIQ3_XXS.quantize(&a, (*[256]float32)(src), weights)
 	binary.LittleEndian.PutUint16(b[:], a.d)
+	qs, signsAndScales := b[2:66], b[66:]
 	for e, index := range a.index {
-		b[2+e] = byte(index)
+		qs[e] = byte(index)
 	}
 	for g := range 8 {
 		bits := uint32(a.scales[g]) << 28
 		for l := range 4 {
-			bits |= uint32(a.signs[4*g+l]&127) << (7 * l) // the eighth follows
+			bits |= uint32(a.signs[4*g+l]&127) << (7 * l) // the eighth sign follows: an even number is negative
 		}
-		binary.LittleEndian.PutUint32(b[66+4*g:], bits)
+		binary.LittleEndian.PutUint32(signsAndScales[4*g:], bits)
 	}
 }

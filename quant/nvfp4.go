@@ -61,7 +61,7 @@ func scaleNVFP4(code byte) float32 {
 func encodeUE4M3(x float32) byte {
 	bits := math.Float32bits(x)
 	if bits < 0x3c800000 { // 2^-6, the smallest normal number
-		return byte(min(int(float32(x*512)+0.5), 7))
+		return byte(min(int(float32(x*512)+0.5), 7)) // subnormal numbers are multiples of 1/512
 	}
 	roundUp := bits >> 19 & 1               // the first of the 20 fraction bits that UE4M3 drops
 	code := bits>>20 + roundUp - (127-7)<<3 // the exponent's bias is 7, not 127

@@ -36,21 +36,7 @@ func quantizeQ3_K(block []byte, src, weights []float32) {
 	x, b := (*[256]float32)(src), (*[110]byte)(block)
 	var q [256]byte
 	var scales [16]float32
-	var w [16]float32
-	var spread float32
-	if weights != nil {
-		spread = meanSquare2(src)
-	}
-	for g := range scales {
-		xs, qs := (*[16]float32)(x[16*g:]), (*[16]byte)(q[16*g:])
-		if weights == nil {
-			weighSquare(w[:], xs[:])
-			scales[g] = descendQ3_K(qs, xs, &w)
-		} else {
-			weighImportance(w[:], xs[:], weights[16*g:], spread)
-			scales[g] = fitScale(qs[:], xs[:], w[:], levelsQ3_K)
-		}
-	}
+	fitGroupsQ3_K(&q, &scales, x, weights)
 	clear(b[:])
 	if _, magnitude := absMax(scales[:]); magnitude == 0 {
 		return
@@ -66,6 +52,25 @@ func quantizeQ3_K(block []byte, src, weights []float32) {
 	packTwoBits((*[64]byte)(b[32:]), &q)
 	putScalesQ3_K((*[12]byte)(b[96:]), &rounded)
 	binary.LittleEndian.PutUint16(b[108:], half)
+}
+
+// fitGroupsQ3_K sets the levels and the scale of each group of 16 elements. weights is their importance, or nil.
+func fitGroupsQ3_K(q *[256]byte, scales *[16]float32, x *[256]float32, weights []float32) {
+	var w [16]float32
+	var spread float32
+	if weights != nil {
+		spread = meanSquare2(x[:])
+	}
+	for g := range scales {
+		xs, qs := (*[16]float32)(x[16*g:]), (*[16]byte)(q[16*g:])
+		if weights == nil {
+			weighSquare(w[:], xs[:])
+			scales[g] = descendQ3_K(qs, xs, &w)
+		} else {
+			weighImportance(w[:], xs[:], weights[16*g:], spread)
+			scales[g] = fitScale(qs[:], xs[:], w[:], levelsQ3_K)
+		}
+	}
 }
 
 // putScalesQ3_K stores scales as scaleQ3_K reads them.

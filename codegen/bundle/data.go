@@ -30,8 +30,8 @@ type tensor struct {
 	Bytes  int64    `json:"bytes"`
 }
 
-// weights writes the weight data section, and then the index section, which contains the checksums.
-func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
+// writeWeights writes the weight data section, and then the index section, which contains the checksums.
+func (w *writer) writeWeights(refs []weightRef, src ir.WeightSource) error {
 	w.begin(KindData, 0)
 	start := w.pos
 	idx := index{ChunkBytes: chunkSize}
@@ -41,14 +41,14 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 			return err
 		}
 		// The zeros before a tensor are part of a chunk, so they count in its checksum.
-		w.summed(make([]byte, ceil.Multiple(w.pos-start, tensorAlign)-(w.pos-start)))
+		w.writeSummed(make([]byte, ceil.Multiple(w.pos-start, tensorAlign)-(w.pos-start)))
 		t := tensor{Name: r.name, DType: d.DType, Dims: d.Dims, Offset: w.pos - start, Bytes: int64(len(d.Bytes))}
 		// A scalar has dims [] in JSON; nil would give null.
 		if t.Dims == nil {
 			t.Dims = []int{}
 		}
 		// The source may map its file, whose pages fail to load if another process truncates it.
-		if err := mmap.Guard(func() error { w.summed(d.Bytes); return w.err }); err != nil {
+		if err := mmap.Guard(func() error { w.writeSummed(d.Bytes); return w.err }); err != nil {
 			return fmt.Errorf("weight %q: %w", r.name, err)
 		}
 		idx.Tensors = append(idx.Tensors, t)
@@ -61,8 +61,8 @@ func (w *writer) weights(refs []weightRef, src ir.WeightSource) error {
 	return w.err
 }
 
-// summed writes bytes of weight data and updates the checksums of their chunks.
-func (w *writer) summed(p []byte) {
+// writeSummed writes bytes of weight data and updates the checksums of their chunks.
+func (w *writer) writeSummed(p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), chunkSize-w.sums.fill)
 		w.sums.add(p[:n])

@@ -157,7 +157,7 @@ func (f *File) copySigned(to sink, key ed25519.PrivateKey) error {
 			continue
 		case KindData:
 			w.begin(s.Kind, s.Index)
-			w.summed(content)
+			w.writeSummed(content)
 			w.sums.finish()
 			w.end()
 		default:

@@ -51,9 +51,9 @@ func (s *refSet) add(r weightRef) {
 	s.list = append(s.list, r)
 }
 
-// program adds the weights of a program, in the order of its buffers, and then the weights that are initial values of
-// its states.
-func (s *refSet) program(p *kernel.Program) {
+// addProgram adds the weights of a program, in the order of its buffers, and then the weights that are initial values
+// of its states.
+func (s *refSet) addProgram(p *kernel.Program) {
 	for _, b := range p.Buffers {
 		for _, seg := range b.Segments {
 			if seg.Weight != "" {
@@ -100,10 +100,10 @@ func (c *Contents) weightRefs() (list []weightRef, err error) {
 	}
 	defer bailout.Caught(&err)
 	var set refSet
-	set.program(c.Program)
+	set.addProgram(c.Program)
 	set.graph(c.Graph)
 	for _, part := range c.Parts {
-		set.program(part.Program)
+		set.addProgram(part.Program)
 	}
 	if all, ok := c.Weights.(interface{ Names() []string }); ok && c.Model != nil {
 		for _, name := range all.Names() {
@@ -166,7 +166,7 @@ func CheckWeights(p *kernel.Program, src ir.WeightSource) (err error) {
 	}
 	defer bailout.Caught(&err)
 	var set refSet
-	set.program(p)
+	set.addProgram(p)
 	bad := &ir.WeightError{Total: len(set.list)}
 	for _, r := range set.list {
 		if err := ir.CheckWeight(src, r.name, r.dtype, r.dims); err != nil {

@@ -119,13 +119,13 @@ func encode(to sink, c *Contents) error {
 		return fmt.Errorf("%d sections are over the limit of %d", n, maxSections)
 	}
 	w.zeros(headSize(n)) // finish overwrites them
-	w.ready(program)
+	w.writeReady(program)
 	if len(refs) > 0 {
-		if err := w.weights(refs, c.Weights); err != nil {
+		if err := w.writeWeights(refs, c.Weights); err != nil {
 			return err
 		}
 	}
-	w.ready(model)
+	w.writeReady(model)
 	return w.finish(c.Sign)
 }
 
@@ -222,8 +222,8 @@ func (c *Contents) shaderSections() ([]readySection, error) {
 	return list, nil
 }
 
-// ready writes sections with their content in memory.
-func (w *writer) ready(list []readySection) {
+// writeReady writes sections with their content in memory.
+func (w *writer) writeReady(list []readySection) {
 	for _, s := range list {
 		w.section(s.kind, s.index, s.content)
 	}

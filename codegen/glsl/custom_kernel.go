@@ -35,7 +35,7 @@ func emitCustom(e *emit.Emitter) *Shader {
 	}
 	var main, global strings.Builder
 	for i, t := range c.Types {
-		customExtents(e, &main, &global, c, c.Name(i), t.Shape)
+		declareExtents(e, &main, &global, c, c.Name(i), t.Shape)
 	}
 	for i, a := range c.Op.Info().Custom.Attrs {
 		if k.Mentions(a.Name) {
@@ -183,9 +183,9 @@ func checkCustomName(e *emit.Emitter, c *kernel.Custom, name string) {
 	}
 }
 
-// customExtents declares the extents and the size (number of elements) of a tensor, if the user's GLSL mentions them.
+// declareExtents declares the extents and the size (number of elements) of a tensor, if the user's GLSL mentions them.
 // Static ones are constants in global. Those that depend on a symbol are declared in main.
-func customExtents(e *emit.Emitter, main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
+func declareExtents(e *emit.Emitter, main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
 	define := func(name, value string, static bool) {
 		to, indent := main, "    "
 		if static {

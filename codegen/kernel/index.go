@@ -285,17 +285,17 @@ func (x Index) Mul(y Index) Index {
 
 // mulTerms returns the product of two terms. Their symbols become one factor, unless that exceeds the largest extent.
 func mulTerms(s, t Term) Term {
-	fs := append([]*Factor(nil), s.Factors...)
+	factors := append([]*Factor(nil), s.Factors...)
 	for _, f := range t.Factors {
-		i := slices.IndexFunc(fs, func(have *Factor) bool { return have.Kind == FactorSym && f.Kind == FactorSym })
-		if i < 0 {
-			fs = append(fs, f)
-		} else if both, err := fs[i].symbol().Mul2(f.symbol()); err == nil {
-			fs[i] = DimIndex(both).terms[0].Factors[0]
-		} else { // larger than any extent
-			fs = append(fs, f)
+		i := slices.IndexFunc(factors, func(have *Factor) bool { return have.Kind == FactorSym && f.Kind == FactorSym })
+		if i >= 0 {
+			if both, err := factors[i].symbol().Mul2(f.symbol()); err == nil {
+				factors[i] = DimIndex(both).terms[0].Factors[0] // the only factor of the only term
+				continue
+			}
 		}
+		factors = append(factors, f)
 	}
-	sort.SliceStable(fs, func(i, j int) bool { return fs[i].key < fs[j].key })
-	return Term{s.Coef * t.Coef, fs}
+	sort.SliceStable(factors, func(i, j int) bool { return factors[i].key < factors[j].key })
+	return Term{s.Coef * t.Coef, factors}
 }

@@ -48,6 +48,7 @@ func (t Term) uses(axis int) bool {
 	return slices.ContainsFunc(t.Factors, func(f *Factor) bool { return f.uses(axis) })
 }
 
+// uses reports whether f depends on the axis, directly or through the factors or values in it.
 func (f *Factor) uses(axis int) bool {
 	switch f.Kind {
 	case FactorAxis:

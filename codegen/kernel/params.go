@@ -215,7 +215,7 @@ type MatVec struct {
 // String implements [Schedule].
 func (s MatVec) String() string {
 	launch := s.Launch
-	launch.Subgroup = 0 // printed between the words
+	launch.Subgroup = 0 // so that line does not print it a second time
 	return launch.line(size("rows", s.TileM, s.TileN), count("vec", s.Vec), above(0, "run", s.TileK),
 		s.Prefetch.word(), flag("subnormals", s.Subnormals), flag("tables", s.Tables), above(0, "copies", s.Copies),
 		flag("staged", s.StageRows), above(0, "coarsen", s.Coarsen), flag("rounds", s.RoundRows),
@@ -305,7 +305,7 @@ func (s CoopMat2) Pieces() (down, across int) { return max(s.PiecesM, 1), max(s.
 // String implements [Schedule].
 func (s CoopMat2) String() string {
 	launch, pieces := s.Launch, ""
-	launch.Subgroup = 0 // printed between the words
+	launch.Subgroup = 0 // so that line does not print it a second time
 	if down, across := s.Pieces(); down*across > 1 {
 		pieces = size("pieces", down, across)
 	}

@@ -358,7 +358,6 @@ func ValueQuads(n int) int { return (n + 3) / 4 }
 
 // checkFlashTile returns an error if an attention cannot run with a flash_tile schedule.
 func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) error {
-	sh := flashShapeOf(k)
 	switch {
 	case s.TileM < 1 || s.TileN < 1 || s.ThreadM < 1 || s.ThreadN < 1 || s.Heads < 1:
 		return fmt.Errorf("tiles, thread tiles and heads must be at least 1")
@@ -377,19 +376,24 @@ func checkFlashTile(k *kernel.Kernel, s kernel.FlashTile, caps device.Caps) erro
 		s.ThreadN); err != nil {
 		return err
 	}
+	if s.Steps && flashShapeOf(k).Factor > 0 {
+		return fmt.Errorf("factors of weights are computed from tiles that are kept row by row")
+	}
+	return checkFlashLanes(k, s)
+}
+
+// checkFlashLanes returns an error if the lanes that share a row are not in one subgroup, or have too many sums for
+// their registers.
+func checkFlashLanes(k *kernel.Kernel, s kernel.FlashTile) error {
 	lanes, apart := s.TileN/s.ThreadN, 1
 	if s.Paired && lanes > 1 {
-		apart = 2
+		apart = 2 // the lanes of two rows alternate
 	}
 	if s.Subgroup > 0 && (apart*lanes > s.Subgroup || !powerOfTwo(lanes)) {
 		return fmt.Errorf("%d lanes of a row are not a power of two within a subgroup of %d", lanes, s.Subgroup)
 	}
-	if s.Steps && sh.Factor > 0 {
-		return fmt.Errorf("factors of weights are computed from tiles that are kept row by row")
-	}
-	scores := s.ThreadN
-	// The factors of weights take as many registers as the scores.
-	if sh.Factor > 0 {
+	sh, scores := flashShapeOf(k), s.ThreadN
+	if sh.Factor > 0 { // the factors of weights take as many registers as the scores
 		scores *= 2
 	}
 	if n := s.ThreadM * (scores + 4*FlashQuads(sh.Value, lanes)); n > maxAccumulators {

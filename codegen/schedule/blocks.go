@@ -30,6 +30,7 @@ type blockHeuristics struct {
 func unmeasuredBlocks(caps device.Caps) map[ir.DType]blockHeuristics {
 	all := map[ir.DType]blockHeuristics{}
 	for _, t := range ir.BlockFormats() {
+		// The numbers are guesses from measured devices.
 		if _, table := LookupTableOf(t); !table && caps.Features.IntegerDotProduct && subgroupOf(caps) > 0 {
 			all[t] = blockHeuristics{
 				bytes:   blockVecs{{rows: MaxMatVecRows, run: 32, lanes: 64, columns: 4}},
@@ -146,7 +147,7 @@ func WantsBytes(t ir.DType, rows, columns ir.Dim, caps device.Caps) bool {
 		return caps.Features.IntegerDotProduct
 	}
 	most := int64(MaxMatVecRows)
-	if unitsTakeBytes(t, caps) {
+	if skinnyTakesMoreRows(t, caps) {
 		most = maxSkinnyRows
 	}
 	return caps.Features.IntegerDotProduct && rows.Max() <= most && rows.Max() >= b.bytesFrom && b.bytes != nil

@@ -127,6 +127,8 @@ func checkShared(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
+// checkRow returns an error if a row kernel cannot run with a schedule: it caches too much, or its lanes cannot fold a
+// row together.
 func checkRow(k *kernel.Kernel, s kernel.Row) error {
 	if s.Cache > maxCached {
 		return fmt.Errorf("caching %d elements, want 0 to %d", s.Cache, maxCached)

@@ -265,15 +265,15 @@ func selectShared(k *kernel.Kernel, s kernel.Row) int {
 
 // tileShared is the shared memory, in bytes, of the operands' tiles.
 func tileShared(k *kernel.Kernel, s kernel.MatTile) int {
-	a, b := operands(k)
-	if s.Steps { // the tiles are stored by steps along the contraction axis, else by rows and columns
-		return (a*StepPitch(s.TileM) + b*StepPitch(s.TileN)) * s.TileK * 16 * max(s.Stages, 1)
+	a, b := operands(k) // their numbers
+	vectorBytes := 16   // four floats
+	if s.Steps {        // the tiles are stored by steps along the contraction axis, else by rows and columns
+		return (a*StepPitch(s.TileM) + b*StepPitch(s.TileN)) * s.TileK * vectorBytes * max(s.Stages, 1)
 	}
-	vector := 16
 	if _, bytes := ByteMatMuls(k); bytes {
-		vector = 4
+		vectorBytes = 4
 	}
-	return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vector * max(s.Stages, 1)
+	return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vectorBytes * max(s.Stages, 1)
 }
 
 // matrixShared is the shared memory of a matmul on cooperative matrices, in bytes.

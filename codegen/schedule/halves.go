@@ -69,7 +69,8 @@ func (h heuristics) splitsRows(w kernel.Work, caps device.Caps) bool {
 	f, ok := SkinnyFormatOf(w.Format)
 	how := Skinny{SkinnyFormat: f, Element: ir.F16, Parts: 2, Halves: true}
 	sh := matShape{Batch: 1, M: w.Rows.Max(), N: w.Columns.Max(), K: w.Depth.Max()}
-	if !ok || !caps.Features.Storage16 || how.missing(caps) != nil || sh.M < minHalvesRows || len(h.halvesTiles) == 0 {
+	if !ok || !caps.Features.Storage16 || how.checkSupported(caps) != nil || sh.M < minHalvesRows ||
+		len(h.halvesTiles) == 0 {
 		return false
 	}
 	known := slices.ContainsFunc(h.halvesTiles, func(tl matrixTile) bool {

@@ -38,21 +38,27 @@ func waysToStore(k *kernel.Kernel) (ways [][]kernel.StoredOperand) {
 			ways = append(ways, list)
 		}
 	}
-	add(storedOperands(k, minRereads, false))
+	add(storedOperands(k, minRereads, blocksStay))
 	if k.MatMuls[0].BF16x3 {
 		return ways
 	}
-	add(storedOperands(k, minRereads, true))
+	add(storedOperands(k, minRereads, blocksDecoded))
 	// Operands that are padded along the contraction axis (Depth) can only be stored together.
-	if list := storedOperands(k, 0, false); len(list) > 0 && list[0].Depth == 0 {
+	if list := storedOperands(k, 0, blocksStay); len(list) > 0 && list[0].Depth == 0 {
 		for i := range list {
 			add(list[i : i+1])
 		}
 		add(list)
 	}
-	add(storedOperands(k, 0, true))
+	add(storedOperands(k, 0, blocksDecoded))
 	return ways
 }
+
+// Arguments of storedOperands.
+const (
+	blocksStay    = false
+	blocksDecoded = true
+)
 
 // storedOperands returns the layouts of operands that cooperative matrices cannot load directly: computed operands,
 // such as conversions from f32, and operands with rows that are not aligned to 16 bytes. It leaves out operands in

@@ -171,12 +171,14 @@ func residentLanes(depth int64, run, subgroup, most int) int {
 // rowsResident reports whether the invocations of a matvec over blocks can keep their parts of the rows in registers
 // over all passes.
 func rowsResident(k *kernel.Kernel, s kernel.MatVec) bool {
-	if !k.Fold.IsStatic() || s.TileK == 0 || s.TileM > maxResidentRows && !s.RoundRows && !readsBytes(k) {
+	inBytes := s.RoundRows || readsBytes(k) // int8 elements, four to a register
+	if !k.Fold.IsStatic() || s.TileK == 0 || s.TileM > maxResidentRows && !inBytes {
 		return false
 	}
-	a, _ := operands(k)
-	registers := ceil.Div(k.Fold.Add, int64(s.LanesPerRow*s.TileK)) * int64(s.TileK*s.TileM*a)
-	if s.RoundRows || readsBytes(k) {
+	rowOperands, _ := operands(k)
+	runs := ceil.Div(k.Fold.Add, int64(s.LanesPerRow*s.TileK)) // of an invocation in each row
+	registers := runs * int64(s.TileK*s.TileM*rowOperands)
+	if inBytes {
 		registers = registers * int64(s.RowBytes()) / 4
 	}
 	return registers <= maxResidentRegisters

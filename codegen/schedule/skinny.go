@@ -187,8 +187,8 @@ func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 	case !ok:
 		return fmt.Errorf("matrix units take few rows by blocks of one format, whole ones along the contraction, " +
 			"and this is none")
-	case r.missing(caps) != nil:
-		return r.missing(caps)
+	case r.checkSupported(caps) != nil:
+		return r.checkSupported(caps)
 	case s.Subgroup < 8:
 		return fmt.Errorf("fragments belong to subgroups, of 8 invocations at least, whose size must be relied on")
 	case s.SubgroupsM < 0 || s.SubgroupsN < 1 || s.SubgroupsK < 1 ||
@@ -225,8 +225,8 @@ func checkSkinny(k *kernel.Kernel, s kernel.Skinny, caps device.Caps) error {
 	return nil
 }
 
-// missing returns an error for a feature that the device lacks.
-func (r Skinny) missing(caps device.Caps) error {
+// checkSupported returns an error for a feature that the device lacks.
+func (r Skinny) checkSupported(caps device.Caps) error {
 	switch f := caps.Features; {
 	case !f.CooperativeMatrix || !f.MemoryModel:
 		return fmt.Errorf("the device has no cooperative matrices")

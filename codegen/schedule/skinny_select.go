@@ -93,13 +93,14 @@ func (h heuristics) skinnyTime(k *kernel.Kernel, s kernel.Skinny) (float64, stri
 	return float64(weightBytes(k))/(rate*float64(busy)) + h.storeTime(k), ""
 }
 
-// unitsTakeBytes reports whether the skinny variant multiplies blocks of format t by more int8 rows than a matvec does.
-func unitsTakeBytes(t ir.DType, caps device.Caps) bool {
+// skinnyTakesMoreRows reports whether the skinny variant multiplies blocks of format t by more int8 rows than a matvec
+// does.
+func skinnyTakesMoreRows(t ir.DType, caps device.Caps) bool {
 	f, _ := SkinnyFormatOf(t)
 	how := Skinny{SkinnyFormat: f, Parts: 1}
 	how.Element = how.element()
-	_, ok := rowFragment(how, caps)
-	return ok && heuristicsOf(caps).units[t].bytes.moreRows && how.missing(caps) == nil &&
+	_, fits := rowFragment(how, caps)
+	return fits && heuristicsOf(caps).units[t].bytes.moreRows && how.checkSupported(caps) == nil &&
 		subgroupOf(caps) > 0
 }
 

@@ -198,6 +198,7 @@ func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 	return nil
 }
 
+// checkMatMulShape returns an error for a matmul kernel without rows, columns or products.
 func checkMatMulShape(k *kernel.Kernel) error {
 	if len(k.Parallel) < 2 || len(k.MatMuls) == 0 {
 		return fmt.Errorf("a matmul needs two parallel axes and a product, this has %d and %d",

@@ -169,7 +169,7 @@ func (c *compilation) compile(ctx context.Context) error {
 	var missing []*unit
 	for _, u := range c.units {
 		if u.hit {
-			c.progress()
+			c.countFinished()
 		} else {
 			missing = append(missing, u)
 		}
@@ -242,7 +242,7 @@ func (c *compilation) finish(ctx context.Context, u *unit) error {
 			c.noteCacheErr(err)
 		}
 	}
-	c.progress()
+	c.countFinished()
 	return nil
 }
 
@@ -259,8 +259,8 @@ func (c *compilation) run(ctx context.Context, tool Tool, cmd command) (output, 
 	return runTool(ctx, tool, cmd)
 }
 
-// progress counts a finished unit and calls Options.Progress.
-func (c *compilation) progress() {
+// countFinished counts a finished unit and calls Options.Progress.
+func (c *compilation) countFinished() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.done++

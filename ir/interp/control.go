@@ -73,7 +73,7 @@ func (p *Program) fixBodies(isConst []bool) {
 // body runs the body p of a control op with the given values of its leaves, and returns the values of the nodes in
 // results.
 func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) ([]value, error) {
-	x := p.ready()
+	x := p.workingMemory()
 	x.ctx, x.env = c.ctx, env{symbols: c.env.symbols, bodies: p.bodies,
 		leaf: func(n *ir.Node) (value, error) { return leaves[n], nil }}
 	x.inPlace, x.limit = p.inPlace, c.left

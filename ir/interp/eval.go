@@ -13,7 +13,7 @@ func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*i
 	isConst := constants(g.Nodes(), nil)
 	for _, n := range nodes {
 		if !isConst[n.ID()] {
-			return nil, nodeError(n, fmt.Errorf("is not constant: it depends on %s", variable(n, isConst)))
+			return nil, nodeError(n, fmt.Errorf("is not constant: it depends on %s", dependency(n, isConst)))
 		}
 	}
 	// Nothing has a value yet.
@@ -44,11 +44,11 @@ func Eval(ctx context.Context, g *ir.Graph, nodes []*ir.Node, opt Options) ([]*i
 // IsConstant reports, by node ID, which nodes of a graph Eval can compute from weights and constants.
 func IsConstant(g *ir.Graph) []bool { return constants(g.Nodes(), nil) }
 
-// variable names an input, state or symbol on which node n depends. is[id] reports whether a node is constant.
-func variable(n *ir.Node, is []bool) string {
+// dependency names an input, state or symbol on which node n depends. is[id] reports whether a node is constant.
+func dependency(n *ir.Node, is []bool) string {
 	for _, a := range n.Args() {
 		if !is[a.ID()] {
-			return variable(a, is)
+			return dependency(a, is)
 		}
 	}
 	if n.Name() != "" {

@@ -57,7 +57,7 @@ func (x *exec) run(nodes []*ir.Node) error {
 			if err := x.ctx.Err(); err != nil {
 				return err
 			}
-			if err := x.node(n); err != nil {
+			if err := x.runNode(n); err != nil {
 				return err
 			}
 		}
@@ -72,8 +72,8 @@ func (x *exec) run(nodes []*ir.Node) error {
 	return nodeError(n, err)
 }
 
-// node computes one node, stores its value, and releases its arguments.
-func (x *exec) node(n *ir.Node) error {
+// runNode computes one node, stores its value, and releases its arguments.
+func (x *exec) runNode(n *ir.Node) error {
 	v, err := x.compute(n)
 	if err != nil {
 		return err
@@ -133,7 +133,14 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	if s.replaced != nil && !view {
 		return x.replaced(s.replaced, n, dims, args)
 	}
-	if s.compute == nil {
+	return x.computeByDefinition(n, dims, args, view)
+}
+
+// computeByDefinition returns the value of node n, of extents dims, by the interpreter's definition of the op. view
+// means that the value may be a view of an argument.
+func (x *exec) computeByDefinition(n *ir.Node, dims []int, args []value, view bool) (value, error) {
+	definition := x.steps[n.ID()].compute
+	if definition == nil {
 		_, err := kernelOf(n.Op())
 		return value{}, err
 	}
@@ -150,7 +157,7 @@ func (x *exec) compute(n *ir.Node) (value, error) {
 	} else if err := x.checkHostMemory(n, dims, args); err != nil {
 		return value{}, err
 	}
-	return s.compute(c)
+	return definition(c)
 }
 
 // extents returns the extents of a node in this run.

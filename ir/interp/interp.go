@@ -259,7 +259,7 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 		p.states.running.RLock()
 		defer p.states.running.RUnlock()
 	}
-	x := p.ready()
+	x := p.workingMemory()
 	disjoint := disjointOutputs(in, into)
 	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in, disjoint), bodies: p.bodies}
 	x.inPlace, x.direct = nil, p.direct
@@ -280,8 +280,8 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 	return out, nil
 }
 
-// ready returns the working memory of a run, reused from an earlier run if possible.
-func (p *Program) ready() *exec {
+// workingMemory returns the working memory of a run, reused from an earlier run if possible.
+func (p *Program) workingMemory() *exec {
 	if x, ok := p.idle.Get().(*exec); ok {
 		return x
 	}

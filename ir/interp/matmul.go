@@ -139,13 +139,13 @@ func (p *matmulState[T]) run(c *call) error {
 		}
 		// Tasks are numbered [matrix, tile of rows, tile of columns].
 		col, row, i := task%colTiles, task/colTiles%rowTiles, task/colTiles/rowTiles
-		p.tile(i, row*tileRows, col*tileCols, panels[worker])
+		p.computeTile(i, row*tileRows, col*tileCols, panels[worker])
 	})
 }
 
-// tile computes a tile of matrix i of out. (row, col) is the tile's first element. It first copies the tile's columns
-// of b, converted to float64, to the scratch memory panel, one after the other.
-func (p *matmulState[T]) tile(i, row, col int, panel []float64) {
+// computeTile computes a tile of matrix i of out. (row, col) is the tile's first element. It first copies the tile's
+// columns of b, converted to float64, to the scratch memory panel, one after the other.
+func (p *matmulState[T]) computeTile(i, row, col int, panel []float64) {
 	rows, cols := min(tileRows, p.m-row), min(tileCols, p.n-col)
 	a := p.a.at(p.aIndex[i])[row*p.k : (row+rows)*p.k]
 	b := p.b.at(p.bIndex[i])

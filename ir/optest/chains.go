@@ -91,6 +91,16 @@ func (s *suite) opChains() {
 			pairs.inSmokeTest()
 		}
 	}
+	s.cancellingTriples()
+	s.chainsWithConstants()
+	s.lostBySums()
+	s.rowsOfOne()
+	s.steppedQuotients()
+	s.inexactChains()
+}
+
+// cancellingTriples adds chains of three sums or products that a compiler may cancel.
+func (s *suite) cancellingTriples() {
 	for _, first := range sums {
 		triples := s.chained(first, "chains/and two more", func(b *builder, t ir.DType) (parts []*ir.Node) {
 			x, y := b.paired(t)
@@ -106,6 +116,10 @@ func (s *suite) opChains() {
 		}).allDTypes().bitExact()
 		triples.types = []ir.DType{ir.F32, ir.F64}
 	}
+}
+
+// chainsWithConstants adds ops with a special constant, followed by the reciprocal.
+func (s *suite) chainsWithConstants() {
 	for _, op := range append(slices.Clone(sums), ir.OpDiv, ir.OpPow) {
 		s.chained(op, "chains/with a constant, and the inverse", func(b *builder, t ir.DType) (parts []*ir.Node) {
 			x, _ := b.moderate(t)
@@ -121,6 +135,10 @@ func (s *suite) opChains() {
 			return parts
 		}).floats().inSmokeTest()
 	}
+}
+
+// lostBySums adds the two ways to compute what a float sum loses by rounding. A compiler that reorders sums gets 0.
+func (s *suite) lostBySums() {
 	s.chained(ir.OpAdd, "chains/what a sum loses", func(b *builder, t ir.DType) []*ir.Node {
 		x, y := b.paired(t)
 		sum := b.apply(ir.OpAdd, x, y)
@@ -130,6 +148,10 @@ func (s *suite) opChains() {
 		fast := b.apply(ir.OpSub, y, part) // Dekker
 		return []*ir.Node{lost, fast, b.apply(ir.OpAdd, sum, lost)}
 	}).floats().bitExact().inSmokeTest()
+}
+
+// rowsOfOne adds matmuls in which all elements of a row are one infinite number, broadcast.
+func (s *suite) rowsOfOne() {
 	for _, rows := range []int{1, 20} {
 		name := fmt.Sprintf("chains/%d rows of one number each", rows)
 		s.add(ir.OpMatMul, name, func(b *builder, t ir.DType) *ir.Node {
@@ -138,8 +160,6 @@ func (s *suite) opChains() {
 			return b.op(ir.OpMatMul, []*ir.Node{b.view(ir.OpBroadcast, x, attr("shape", ir.ShapeOf(rows, 4))), w})
 		}).smoke = true
 	}
-	s.steppedQuotients()
-	s.inexactChains()
 }
 
 // steppedQuotients adds quotients that a second op turns into integers. The quotients are integers or halves, or as

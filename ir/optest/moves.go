@@ -279,6 +279,12 @@ func (s *suite) scatters() {
 			}).allDTypesIf(l == plain)
 		}
 	}
+	s.scatterModes()
+	s.manyScatters()
+}
+
+// scatterModes adds scatters of slices, and scatters that combine by each mode.
+func (s *suite) scatterModes() {
 	for _, op := range []ir.Op{ir.OpScatterND, ir.OpScatterNDAdd} {
 		for axes := 1; axes <= 3; axes++ {
 			s.add(op, fmt.Sprintf("4x5x6/%d axes", axes), func(b *builder, t ir.DType) *ir.Node {
@@ -312,7 +318,6 @@ func (s *suite) scatters() {
 				b.input(t, []int{n}, small)})
 		})
 	}
-	s.manyScatters()
 }
 
 // manyScatters adds scatters of many updates. Comparing every index with every output would take too long, so kernels
@@ -339,6 +344,12 @@ func (s *suite) manyScatters() {
 		s.add(ir.OpScatterAdd, name+"/max", scattered("max", places, 70001, small)).types =
 			[]ir.DType{ir.F32, ir.I32}
 	}
+	s.unorderedScatters()
+	s.longScatters()
+}
+
+// unorderedScatters adds scatters of many updates that may be added up in any order.
+func (s *suite) unorderedScatters() {
 	unordered := func(places, updates int) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node {
 			return b.op(ir.OpScatterAdd, []*ir.Node{b.input(t, []int{places}, small),
@@ -361,6 +372,10 @@ func (s *suite) manyScatters() {
 		return b.op(ir.OpScatterNDAdd, []*ir.Node{b.input(t, []int{40, 50, 130}, small), b.indices(ir.I32, 40, 2100, 2),
 			b.input(t, []int{2100, 130}, small)}, attr("unordered", true))
 	}).allDTypes()
+}
+
+// longScatters adds scatters of many updates that replace elements, or add rows in order.
+func (s *suite) longScatters() {
 	s.add(ir.OpScatter, "3000 places of 3001", func(b *builder, t ir.DType) *ir.Node {
 		return b.op(ir.OpScatter, []*ir.Node{b.input(t, []int{3000}, small), b.indices(ir.I32, 3000, 3001),
 			b.input(t, []int{3001}, small)})

@@ -12,8 +12,8 @@ import (
 func (s *suite) contractions() {
 	for _, m := range []struct{ m, n, k int }{{1, 1, 1}, {17, 13, 5}, {1, 257, 67}, {129, 1, 33}, {64, 64, 64},
 		{129, 67, 131}, {0, 3, 5}, {3, 5, 0}} {
-		for mask := range 4 {
-			t := s.matmul(fmt.Sprintf("%dx%dx%d", m.m, m.n, m.k), m.m, m.n, m.k, mask, plain, small)
+		for transposes := range 4 { // of a, b, or both
+			t := s.matmul(fmt.Sprintf("%dx%dx%d", m.m, m.n, m.k), m.m, m.n, m.k, transposes, plain, small)
 			if m.m == 129 && m.n == 67 { // larger than a tile of any dtype
 				t.allDTypes()
 			}
@@ -23,8 +23,8 @@ func (s *suite) contractions() {
 		s.matmul("23x19x37/"+layoutNames[l], 23, 19, 37, 0, l, small)
 	}
 	s.matmul("23x19x37/special", 23, 19, 37, 0, plain, sparse)
-	for mask := range 4 {
-		s.matmul("5x7x11/dtypes", 5, 7, 11, mask, plain, small).allDTypes().inSmokeTest()
+	for transposes := range 4 { // of a, b, or both
+		s.matmul("5x7x11/dtypes", 5, 7, 11, transposes, plain, small).allDTypes().inSmokeTest()
 	}
 	for _, p := range []string{ir.PrecisionHalf, ir.PrecisionHalfSums, ir.PrecisionBytes} {
 		s.add(ir.OpMatMul, "67x83x129/"+p, func(b *builder, t ir.DType) *ir.Node {
@@ -101,9 +101,9 @@ func (s *suite) mixedMatmuls() {
 	}
 }
 
-// matmul adds a case. Bit 0 of mask is attribute transpose_a, bit 1 transpose_b.
-func (s *suite) matmul(name string, m, n, k, mask int, l layout, v values) *template {
-	ta, tb := mask&1 != 0, mask&2 != 0
+// matmul adds a case. Bit 0 of transposes is attribute transpose_a, bit 1 transpose_b.
+func (s *suite) matmul(name string, m, n, k, transposes int, l layout, v values) *template {
+	ta, tb := transposes&1 != 0, transposes&2 != 0
 	a, w := []int{m, k}, []int{k, n}
 	if ta {
 		a = reversed(a)
@@ -132,33 +132,51 @@ func (s *suite) batches() {
 	}
 }
 
+// attentionCase describes an attention: heads query heads of q queries share groups key heads of k keys. Queries and
+// keys have d elements, and values have e. mask means that there is a mask.
+type attentionCase struct {
+	name                      string
+	heads, groups, q, k, d, e int
+	causal, mask              bool
+	scale, softcap            float64
+	window                    int
+}
+
+var attentionCases = []attentionCase{
+	{name: "nothing to see", heads: 2, groups: 1, q: 5, k: 3, d: 4, e: 4, causal: true},
+	{name: "one key", heads: 2, groups: 2, q: 4, k: 1, d: 4, e: 4, causal: true, mask: true},
+	{name: "plain", heads: 2, groups: 2, q: 5, k: 7, d: 8, e: 8},
+	{name: "one query", heads: 4, groups: 2, q: 1, k: 67, d: 16, e: 16, causal: true},
+	{name: "causal", heads: 2, groups: 1, q: 9, k: 9, d: 8, e: 8, causal: true},
+	{name: "causal after a prefix", heads: 2, groups: 1, q: 3, k: 9, d: 8, e: 8, causal: true},
+	{name: "mask", heads: 3, groups: 1, q: 5, k: 7, d: 8, e: 8, mask: true},
+	{name: "causal and mask", heads: 2, groups: 2, q: 7, k: 7, d: 4, e: 4, causal: true, mask: true, scale: 0.3},
+	{name: "other value extent", heads: 2, groups: 2, q: 5, k: 7, d: 8, e: 3, scale: 1},
+	{name: "past a tile", heads: 2, groups: 1, q: 67, k: 131, d: 32, e: 32, causal: true},
+	{name: "soft cap", heads: 2, groups: 1, q: 9, k: 9, d: 8, e: 8, causal: true, scale: 1, softcap: 0.5},
+	{name: "soft cap and mask", heads: 2, groups: 2, q: 67, k: 70, d: 16, e: 16, mask: true, scale: 0.3, softcap: 2},
+	{name: "odd extent", heads: 1, groups: 1, q: 3, k: 5, d: 7, e: 7},
+	{name: "window", heads: 2, groups: 1, q: 9, k: 9, d: 8, e: 8, causal: true, window: 3},
+	{name: "window of one query", heads: 4, groups: 2, q: 1, k: 67, d: 16, e: 16, causal: true, window: 20},
+	{name: "window and mask", heads: 2, groups: 1, q: 67, k: 131, d: 32, e: 32, causal: true, mask: true, window: 40},
+	{name: "window before the keys", heads: 2, groups: 2, q: 7, k: 3, d: 4, e: 4, causal: true, window: 2},
+}
+
+var attentionGradCases = []attentionCase{
+	{name: "plain", heads: 2, groups: 2, q: 5, k: 7, d: 8, e: 8},
+	{name: "heads that share keys", heads: 4, groups: 2, q: 9, k: 9, d: 8, e: 4, causal: true},
+	{name: "nothing to see", heads: 2, groups: 1, q: 5, k: 3, d: 4, e: 4, causal: true},
+	{name: "after a prefix", heads: 2, groups: 1, q: 3, k: 9, d: 7, e: 3, causal: true, mask: true},
+	{name: "past a tile", heads: 2, groups: 1, q: 67, k: 131, d: 32, e: 16, causal: true},
+	{name: "more queries than keys", heads: 1, groups: 1, q: 131, k: 67, d: 16, e: 32, mask: true},
+	{name: "soft cap", heads: 2, groups: 1, q: 9, k: 9, d: 8, e: 8, causal: true, mask: true, softcap: 0.5},
+	{name: "window", heads: 2, groups: 1, q: 67, k: 131, d: 16, e: 16, causal: true, window: 40},
+	{name: "window before the keys", heads: 2, groups: 2, q: 7, k: 3, d: 4, e: 4, causal: true, window: 2},
+}
+
 // attentions adds the cases of attention.
 func (s *suite) attentions() {
-	for _, tt := range []struct {
-		name                      string
-		heads, groups, q, k, d, e int
-		causal, mask              bool
-		scale, softcap            float64
-		window                    int
-	}{
-		{"nothing to see", 2, 1, 5, 3, 4, 4, true, false, 0, 0, 0},
-		{"one key", 2, 2, 4, 1, 4, 4, true, true, 0, 0, 0},
-		{"plain", 2, 2, 5, 7, 8, 8, false, false, 0, 0, 0},
-		{"one query", 4, 2, 1, 67, 16, 16, true, false, 0, 0, 0},
-		{"causal", 2, 1, 9, 9, 8, 8, true, false, 0, 0, 0},
-		{"causal after a prefix", 2, 1, 3, 9, 8, 8, true, false, 0, 0, 0},
-		{"mask", 3, 1, 5, 7, 8, 8, false, true, 0, 0, 0},
-		{"causal and mask", 2, 2, 7, 7, 4, 4, true, true, 0.3, 0, 0},
-		{"other value extent", 2, 2, 5, 7, 8, 3, false, false, 1, 0, 0},
-		{"past a tile", 2, 1, 67, 131, 32, 32, true, false, 0, 0, 0},
-		{"soft cap", 2, 1, 9, 9, 8, 8, true, false, 1, 0.5, 0},
-		{"soft cap and mask", 2, 2, 67, 70, 16, 16, false, true, 0.3, 2, 0},
-		{"odd extent", 1, 1, 3, 5, 7, 7, false, false, 0, 0, 0},
-		{"window", 2, 1, 9, 9, 8, 8, true, false, 0, 0, 3},
-		{"window of one query", 4, 2, 1, 67, 16, 16, true, false, 0, 0, 20},
-		{"window and mask", 2, 1, 67, 131, 32, 32, true, true, 0, 0, 40},
-		{"window before the keys", 2, 2, 7, 3, 4, 4, true, false, 0, 0, 2},
-	} {
+	for _, tt := range attentionCases {
 		for _, outer := range [][]int{nil, {2}, {2, 1, 2}} {
 			for _, l := range []layout{plain, viewed} {
 				s.add(ir.OpAttention, fmt.Sprintf("%s/%d outer/%s", tt.name, len(outer), layoutNames[l]),
@@ -175,13 +193,7 @@ func (s *suite) attentions() {
 			}
 		}
 	}
-	for _, m := range []ir.DType{ir.Bool, ir.U8, ir.I32} {
-		s.add(ir.OpAttention, "mask of "+m.String(), func(b *builder, t ir.DType) *ir.Node {
-			q, k := b.input(t, []int{2, 4, 5, 8}, small), b.input(t, []int{2, 2, 37, 8}, small)
-			mask := b.view(ir.OpCast, b.view(ir.OpRelu, b.input(ir.I32, []int{2, 1, 5, 37}, small)), attr("dtype", m))
-			return b.op(ir.OpAttention, []*ir.Node{q, k, k, mask})
-		}).allDTypesIf(m == ir.Bool)
-	}
+	s.maskDTypes()
 	s.maskedRows()
 	s.sinks()
 	s.halfAttentions()
@@ -191,23 +203,7 @@ func (s *suite) attentions() {
 // attentionGrads adds cases of attention_grad and attention_lse: queries that see all keys, some or none, heads that
 // share keys, and options of the scores.
 func (s *suite) attentionGrads() {
-	for _, tt := range []struct {
-		name                      string
-		heads, groups, q, k, d, e int
-		causal, mask              bool
-		softcap                   float64
-		window                    int
-	}{
-		{"plain", 2, 2, 5, 7, 8, 8, false, false, 0, 0},
-		{"heads that share keys", 4, 2, 9, 9, 8, 4, true, false, 0, 0},
-		{"nothing to see", 2, 1, 5, 3, 4, 4, true, false, 0, 0},
-		{"after a prefix", 2, 1, 3, 9, 7, 3, true, true, 0, 0},
-		{"past a tile", 2, 1, 67, 131, 32, 16, true, false, 0, 0},
-		{"more queries than keys", 1, 1, 131, 67, 16, 32, false, true, 0, 0},
-		{"soft cap", 2, 1, 9, 9, 8, 8, true, true, 0.5, 0},
-		{"window", 2, 1, 67, 131, 16, 16, true, false, 0, 40},
-		{"window before the keys", 2, 2, 7, 3, 4, 4, true, false, 0, 2},
-	} {
+	for _, tt := range attentionGradCases {
 		for _, outer := range [][]int{nil, {2, 3}} {
 			dims := func(more ...int) []int { return append(append([]int{}, outer...), more...) }
 			scores := func(b *builder, t ir.DType, args []*ir.Node) ([]*ir.Node, []ir.Attr) {
@@ -264,6 +260,17 @@ func (s *suite) halfAttentions() {
 				b.input(t, []int{tt.groups, tt.k, tt.d}, small), b.input(t, []int{tt.groups, tt.k, tt.e}, small)}
 			return b.op(ir.OpAttention, args, attr("causal", true), attr("precision", ir.PrecisionHalf))
 		}).types = []ir.DType{ir.F32, ir.F16}
+	}
+}
+
+// maskDTypes adds attentions with masks of bools and of integers.
+func (s *suite) maskDTypes() {
+	for _, m := range []ir.DType{ir.Bool, ir.U8, ir.I32} {
+		s.add(ir.OpAttention, "mask of "+m.String(), func(b *builder, t ir.DType) *ir.Node {
+			q, k := b.input(t, []int{2, 4, 5, 8}, small), b.input(t, []int{2, 2, 37, 8}, small)
+			mask := b.view(ir.OpCast, b.view(ir.OpRelu, b.input(ir.I32, []int{2, 1, 5, 37}, small)), attr("dtype", m))
+			return b.op(ir.OpAttention, []*ir.Node{q, k, k, mask})
+		}).allDTypesIf(m == ir.Bool)
 	}
 }
 

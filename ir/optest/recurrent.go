@@ -6,58 +6,67 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
+// recurrenceCase describes a recurrence: heads that share vectors in groups, each with a state of rows of `of` elements.
+type recurrenceCase struct {
+	outer                          []int
+	times, heads, groups, rows, of int
+}
+
+// dims returns extents that begin with the outer ones.
+func (r recurrenceCase) dims(more ...int) []int { return append(append([]int{}, r.outer...), more...) }
+
 // recurrences adds the cases of the ops that go along time: no time, one, fewer and more than a device computes at
 // once, groups of heads, decays for each head and for each element, and rows that no power of two fits.
 func (s *suite) recurrences() {
 	s.convolutions()
 	s.clearedStates()
-	for _, tt := range []struct {
-		outer                          []int
-		times, heads, groups, rows, of int
-	}{
+	for _, tt := range []recurrenceCase{
 		{nil, 1, 2, 1, 3, 5}, {nil, 5, 4, 2, 8, 16}, {[]int{2}, 19, 3, 3, 5, 17}, {[]int{2, 3}, 1, 2, 2, 4, 8},
 		{nil, 37, 2, 1, 1, 16}, {nil, 67, 2, 2, 33, 40}, {nil, 0, 2, 1, 3, 5}, {[]int{0}, 3, 2, 1, 3, 5},
 		{[]int{3}, 1, 4, 2, 1, 130},
 	} {
-		dims := func(more ...int) []int { return append(append([]int{}, tt.outer...), more...) }
 		for _, of := range []string{"y", "state"} {
-			for _, each := range []int{1, tt.of} {
+			for _, decays := range []int{1, tt.of} { // per head
 				for l := plain; l < layouts; l++ {
-					if l != plain && (tt.times != 5 || l == viewed && of == "state") {
-						continue
-					}
-					name := fmt.Sprintf("%s/%s/%d heads, %d groups, %d decays/%s", of,
-						shapeName(dims(tt.times, tt.rows, tt.of)), tt.heads, tt.groups, each, layoutNames[l])
-					every := tt.times == 5 && l == plain && each == 1
-					s.add(ir.OpSSMScan, name, func(b *builder, t ir.DType) *ir.Node {
-						vectors := dims(tt.times, tt.groups, tt.of)
-						dt := b.view(ir.OpSigmoid, b.arg(t, dims(tt.times, tt.heads), l, small))
-						return b.op(ir.OpSSMScan, []*ir.Node{b.arg(t, dims(tt.times, tt.heads, tt.rows), l, small), dt,
-							b.lessThan0(t, []int{tt.heads, each}, l), b.arg(t, vectors, l, small),
-							b.arg(t, vectors, l, small), b.arg(t, dims(tt.heads, tt.rows, tt.of), l, small)},
-							attr("of", of))
-					}).allDTypesIf(every).smoke = every
-					for _, corrected := range []bool{false, true} {
-						name := fmt.Sprintf("%s/%v", name, corrected)
-						s.add(ir.OpDeltaRule, name, func(b *builder, t ir.DType) *ir.Node {
-							of := attr("of", of)
-							vectors := func(groups int) *ir.Node {
-								x := b.arg(t, dims(tt.times, groups, tt.of), l, small)
-								return b.view(ir.OpAffine, x, attr("mul", 0.5/float64(tt.of)), attr("add", 0.0))
-							}
-							args := []*ir.Node{vectors(tt.groups), vectors(tt.heads),
-								b.arg(t, dims(tt.times, tt.heads, tt.rows), l, small),
-								b.lessThan0(t, dims(tt.times, tt.heads, each), l),
-								b.arg(t, dims(tt.heads, tt.rows, tt.of), l, small)}
-							if corrected {
-								args = append(args, vectors(tt.heads), vectors(tt.groups))
-							}
-							return b.op(ir.OpDeltaRule, args, of)
-						}).allDTypesIf(every && corrected).smoke = every && corrected
+					if l == plain || tt.times == 5 && !(l == viewed && of == "state") {
+						s.recurrence(tt, of, decays, l)
 					}
 				}
 			}
 		}
+	}
+}
+
+// recurrence adds a case of ssm_scan, and of delta_rule with and without a correction. The result is y or the last
+// state, as attribute of says. A head has one decay, or one per element of a row.
+func (s *suite) recurrence(r recurrenceCase, of string, decays int, l layout) {
+	name := fmt.Sprintf("%s/%s/%d heads, %d groups, %d decays/%s", of,
+		shapeName(r.dims(r.times, r.rows, r.of)), r.heads, r.groups, decays, layoutNames[l])
+	every := r.times == 5 && l == plain && decays == 1
+	s.add(ir.OpSSMScan, name, func(b *builder, t ir.DType) *ir.Node {
+		vectors := r.dims(r.times, r.groups, r.of)
+		dt := b.view(ir.OpSigmoid, b.arg(t, r.dims(r.times, r.heads), l, small))
+		return b.op(ir.OpSSMScan, []*ir.Node{b.arg(t, r.dims(r.times, r.heads, r.rows), l, small), dt,
+			b.lessThan0(t, []int{r.heads, decays}, l), b.arg(t, vectors, l, small),
+			b.arg(t, vectors, l, small), b.arg(t, r.dims(r.heads, r.rows, r.of), l, small)},
+			attr("of", of))
+	}).allDTypesIf(every).smoke = every
+	for _, corrected := range []bool{false, true} {
+		name := fmt.Sprintf("%s/%v", name, corrected)
+		s.add(ir.OpDeltaRule, name, func(b *builder, t ir.DType) *ir.Node {
+			vectors := func(groups int) *ir.Node {
+				x := b.arg(t, r.dims(r.times, groups, r.of), l, small)
+				return b.view(ir.OpAffine, x, attr("mul", 0.5/float64(r.of)), attr("add", 0.0))
+			}
+			args := []*ir.Node{vectors(r.groups), vectors(r.heads),
+				b.arg(t, r.dims(r.times, r.heads, r.rows), l, small),
+				b.lessThan0(t, r.dims(r.times, r.heads, decays), l),
+				b.arg(t, r.dims(r.heads, r.rows, r.of), l, small)}
+			if corrected {
+				args = append(args, vectors(r.heads), vectors(r.groups))
+			}
+			return b.op(ir.OpDeltaRule, args, attr("of", of))
+		}).allDTypesIf(every && corrected).smoke = every && corrected
 	}
 }
 

@@ -6,9 +6,10 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// barriers inserts a barrier before every step with a data hazard: it accesses data that a step since the last barrier
-// wrote, or writes data that such a step read. Two steps that write different elements of a buffer have no hazard.
-func (pl *planner) barriers() {
+// insertBarriers inserts a barrier before every step with a data hazard: it accesses data that a step since the last
+// barrier wrote, or writes data that such a step read. Two steps that write different elements of a buffer have no
+// hazard.
+func (pl *planner) insertBarriers() {
 	borders := pl.p.Borders()
 	var since []access // since the last barrier
 	for i := range pl.p.Steps {

@@ -22,8 +22,8 @@ func (pl *planner) add(kind kernel.BufferKind, name string, t ir.Type, segments 
 	return len(pl.p.Buffers) - 1
 }
 
-// interfaceBuffers makes the buffers and ports of the graph's inputs, outputs and states.
-func (sc *scope) interfaceBuffers() {
+// makeInterface makes the buffers and ports of the graph's inputs, outputs and states.
+func (sc *scope) makeInterface() {
 	g := sc.g.Ops
 	port := func(kind kernel.BufferKind, name string, n *ir.Node) kernel.Port {
 		if _, ok := sc.buffers[n.ID()]; !ok { // an input may also be an output

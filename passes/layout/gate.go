@@ -9,11 +9,11 @@ import (
 // wordsPerStep is the number of workgroup counts of a dispatch: x, y and z.
 const wordsPerStep = 3
 
-// gate adds the first step of a while loop's region. The loop has a fixed number of trips, and the steps of a trip are
-// dispatched indirectly. If the loop's condition is true, the gate copies their workgroup counts from buffer "grids" to
-// buffer "gated grids". Otherwise it writes zeros, so that the trip does nothing. condition is the buffer of the loop's
-// condition, and region the index of its region. finishGates fills in the number of steps.
-func (sc *scope) gate(condition, region int) {
+// addGate adds the first step of a while loop's region. The loop has a fixed number of trips, and the steps of a trip
+// are dispatched indirectly. If the loop's condition is true, the gate copies their workgroup counts from buffer
+// "grids" to buffer "gated grids". Otherwise it writes zeros, so that the trip does nothing. condition is the buffer of
+// the loop's condition, and region the index of its region. finishGates fills in the number of steps.
+func (sc *scope) addGate(condition, region int) {
 	pl := sc.planner
 	if pl.grids < 0 {
 		counts := ir.Type{DType: ir.U32, Shape: ir.ShapeOf(0)}

@@ -49,22 +49,22 @@ func Program(g *plan.Graph) (_ *kernel.Program, _ []*kernel.Kernel, err error) {
 
 // layOut makes the whole program: preparing steps first, then the steps of a run.
 func (pl *planner) layOut(root *scope) {
-	root.interfaceBuffers()
-	root.prepared()
+	root.makeInterface()
+	root.layOutPrepared()
 	pl.p.Prepared = len(pl.p.Steps)
-	root.steps(func(id plan.KernelID) bool { return !root.fixed[id] })
+	root.layOutSteps(func(id plan.KernelID) bool { return !root.fixed[id] })
 	pl.finishGates()
 	pl.placeTemps()
 	if testing.Testing() { // every test that plans also verifies the plan
 		bailout.Check(pl.p.CheckArena())
 	}
-	pl.barriers()
-	pl.extents(root)
+	pl.insertBarriers()
+	pl.recordExtents(root)
 }
 
-// extents records in the program the extents of nodes that could be negative for some values of symbols, in a graph and
-// its loops, so that a run can check them. Extents of buffers are left out: they are checked anyway.
-func (pl *planner) extents(sc *scope) {
+// recordExtents records in the program the extents of nodes that could be negative for some values of symbols, in a
+// graph and its loops, so that a run can check them. Extents of buffers are left out: they are checked anyway.
+func (pl *planner) recordExtents(sc *scope) {
 	for _, n := range sc.g.Ops.Nodes() {
 		for _, d := range n.Shape() {
 			if d.MayBeNegative() && !slices.Contains(pl.p.Extents, d) &&
@@ -75,7 +75,7 @@ func (pl *planner) extents(sc *scope) {
 	}
 	for _, id := range sc.g.IDs() {
 		if body := sc.inner[id]; body != nil {
-			pl.extents(body)
+			pl.recordExtents(body)
 		}
 	}
 }
@@ -114,18 +114,18 @@ func (pl *planner) scope(g *plan.Graph, outer *scope, leaves map[plan.ValueID]pl
 	return sc
 }
 
-// prepared lays out the kernels that run when the program is loaded, of this scope and its loops.
-func (sc *scope) prepared() {
-	sc.steps(func(id plan.KernelID) bool { return sc.fixed[id] })
+// layOutPrepared lays out the kernels that run when the program is loaded, of this scope and its loops.
+func (sc *scope) layOutPrepared() {
+	sc.layOutSteps(func(id plan.KernelID) bool { return sc.fixed[id] })
 	for _, id := range sc.g.IDs() {
 		if body := sc.inner[id]; body != nil {
-			body.prepared()
+			body.layOutPrepared()
 		}
 	}
 }
 
-// steps lays out the kernels for which `which` returns true, in order.
-func (sc *scope) steps(which func(plan.KernelID) bool) {
+// layOutSteps lays out the kernels for which `which` returns true, in order.
+func (sc *scope) layOutSteps(which func(plan.KernelID) bool) {
 	level := -1 // of the last kernel; kernels of one level may run at the same time
 	for _, id := range sc.g.IDs() {
 		if !which(id) {
@@ -136,28 +136,28 @@ func (sc *scope) steps(which func(plan.KernelID) bool) {
 			sc.clock++
 		}
 		if body := sc.inner[id]; body != nil {
-			body.region(sc.g.Kernel(id))
+			body.layOutRegion(sc.g.Kernel(id))
 			level = -1 // the next kernel must not run at the same time as the loop
 			continue
 		}
-		sc.step(sc.g.Kernel(id))
+		sc.addStep(sc.g.Kernel(id))
 	}
 }
 
-// region lays out a loop's body: first the kernels that run once before the trips, then the steps of a trip, which form
-// a region that is repeated.
-func (sc *scope) region(loop *kernel.Kernel) {
+// layOutRegion lays out a loop's body: first the kernels that run once before the trips, then the steps of a trip,
+// which form a region that is repeated.
+func (sc *scope) layOutRegion(loop *kernel.Kernel) {
 	ids := sc.g.IDs()
 	once := ids[:sc.g.Once()]
-	sc.steps(func(id plan.KernelID) bool { return !sc.fixed[id] && slices.Contains(once, id) })
+	sc.layOutSteps(func(id plan.KernelID) bool { return !sc.fixed[id] && slices.Contains(once, id) })
 	sc.clock++
 	begin, at := sc.clock, len(sc.p.Regions)
 	sc.p.Regions = append(sc.p.Regions, kernel.Region{First: len(sc.p.Steps), Trips: loop.Loop.Trips,
 		Gated: loop.Loop.While})
 	if loop.Loop.While {
-		sc.gate(sc.outer.buffer(loop.Bindings[0].Buffer), at)
+		sc.addGate(sc.outer.buffer(loop.Bindings[0].Buffer), at)
 	}
-	sc.steps(func(id plan.KernelID) bool { return !slices.Contains(once, id) })
+	sc.layOutSteps(func(id plan.KernelID) bool { return !slices.Contains(once, id) })
 	region := &sc.p.Regions[at]
 	if region.Count = len(sc.p.Steps) - region.First; region.Count == 0 {
 		sc.p.Regions = slices.Delete(sc.p.Regions, at, at+1) // the body has no kernels
@@ -173,11 +173,11 @@ func (sc *scope) region(loop *kernel.Kernel) {
 	}
 }
 
-// step adds the step of a kernel.
-func (sc *scope) step(k *kernel.Kernel) {
+// addStep adds the step of a kernel.
+func (sc *scope) addStep(k *kernel.Kernel) {
 	st := kernel.Step{Name: k.Name, Ops: k.Ops, Flops: kernelFlops(k)}
 	accesses := countAccesses(k)
-	sc.fault(k)
+	sc.addFault(k)
 	for i, b := range k.Bindings {
 		buf := sc.buffer(b.Buffer)
 		st.Binds = append(st.Binds, kernel.Bind{Buffer: buf, Read: b.Read, Write: b.Write})
@@ -198,8 +198,8 @@ func (pl *planner) touch(buf int) {
 	pl.lifetime[buf] = life
 }
 
-// fault registers the buffer in which a kernel reports a fault to the host: an element that it has no result for.
-func (sc *scope) fault(k *kernel.Kernel) {
+// addFault registers the buffer in which a kernel reports a fault to the host: an element that it has no result for.
+func (sc *scope) addFault(k *kernel.Kernel) {
 	if k.Fault == nil {
 		return
 	}

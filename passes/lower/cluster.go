@@ -106,7 +106,7 @@ func (f *Fusion) separateOverwrites() error {
 			continue
 		}
 		if _, err := f.tryLower(c); errors.Is(err, errOverwrites) {
-			f.splitBefore(c, u.Value)
+			f.splitOffCopy(c, u.Value)
 		}
 	}
 	apart := map[*ir.Node]bool{} // new values with a cluster that only copies them
@@ -121,7 +121,7 @@ func (f *Fusion) separateOverwrites() error {
 			c := f.storedBy[u.Value.ID()]
 			if i, ok := cycles[c]; ok && !split[i] && c.Kind != ClusterUpdate && !apart[u.Value] {
 				split[i], apart[u.Value] = true, true
-				f.splitBefore(c, u.Value)
+				f.splitOffCopy(c, u.Value)
 			}
 		}
 		if len(split) == 0 {
@@ -140,9 +140,9 @@ func (f *Fusion) cycleError(cycles map[*Cluster]int) error {
 	return fmt.Errorf("internal error: kernels wait for one another: %s", strings.Join(names, ", "))
 }
 
-// splitBefore leaves in cluster c only the node copied, which copies a value to a state. The copied value and
+// splitOffCopy leaves in cluster c only the node copied, which copies a value to a state. The copied value and
 // everything else that c stores move to a new cluster, which runs first.
-func (f *Fusion) splitBefore(c *Cluster, copied *ir.Node) {
+func (f *Fusion) splitOffCopy(c *Cluster, copied *ir.Node) {
 	f.why[copied.ID()] = fmt.Sprintf("%s; a kernel of its own copies it: %s", f.why[copied.ID()], errOverwrites)
 	value := copied.Arg(0)
 	others := slices.DeleteFunc(c.tails, func(n *ir.Node) bool { return n == copied || n == value })
@@ -539,14 +539,14 @@ func (f *Fusion) adopt(c *Cluster) {
 
 // raise raises the level of a merged cluster above its predecessors, and the levels of its successors above it.
 func (f *Fusion) raise(c *Cluster) {
-	for _, p := range f.preds(c) {
+	for _, p := range f.predecessors(c) {
 		c.level = max(c.level, p.level+1)
 	}
 	next := []*Cluster{c}
 	for len(next) > 0 {
 		c := next[len(next)-1]
 		next = next[:len(next)-1]
-		for _, s := range f.succs(c) {
+		for _, s := range f.successors(c) {
 			if s.level <= c.level {
 				s.level = c.level + 1
 				next = append(next, s)

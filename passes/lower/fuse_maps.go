@@ -46,14 +46,14 @@ func (f *Fusion) sharesPoints(c *Cluster, s ir.Shape) bool {
 }
 
 // findSharers records, for each tensor, the elementwise clusters that store it or read it. A cluster counts as a reader
-// only of tensors that are at least as large as its results (see tensorsOf).
+// only of tensors that are at least as large as its results (see largeInputs).
 func (f *Fusion) findSharers() {
 	f.sharers = make([][]int, len(f.Graph.Nodes()))
 	for _, c := range f.Clusters {
 		if c == nil || c.Kind != ClusterMap {
 			continue
 		}
-		for _, n := range slices.Concat(f.tensorsOf(c), c.tails) {
+		for _, n := range slices.Concat(f.largeInputs(c), c.tails) {
 			f.sharers[n.ID()] = append(f.sharers[n.ID()], c.ID)
 		}
 	}
@@ -90,7 +90,7 @@ func (f *Fusion) isFull(c *Cluster) bool {
 func (f *Fusion) joinMap(c *Cluster) bool {
 	shape := c.tails[0].Shape()
 	var others []int // clusters that store or read the same tensors as c
-	for _, n := range slices.Concat(f.tensorsOf(c), c.tails) {
+	for _, n := range slices.Concat(f.largeInputs(c), c.tails) {
 		if !f.isFull(c) {
 			others = append(others, f.sharersOf(n)...)
 		}
@@ -117,15 +117,15 @@ func (f *Fusion) joinMap(c *Cluster) bool {
 	return false
 }
 
-// shareTensor reports whether two clusters read the same tensor (see tensorsOf), or one reads a result of the other.
+// shareTensor reports whether two clusters read the same tensor (see largeInputs), or one reads a result of the other.
 func (f *Fusion) shareTensor(c, q *Cluster) bool {
-	a, b := f.tensorsOf(c), f.tensorsOf(q)
+	a, b := f.largeInputs(c), f.largeInputs(q)
 	return slices.ContainsFunc(a, func(n *ir.Node) bool { return slices.Contains(b, n) || f.storedBy[n.ID()] == q }) ||
 		slices.ContainsFunc(b, func(n *ir.Node) bool { return f.storedBy[n.ID()] == c })
 }
 
-// tensorsOf lists the tensors in memory that c reads, except tensors with fewer elements than c's results.
-func (f *Fusion) tensorsOf(c *Cluster) []*ir.Node {
+// largeInputs lists the tensors in memory that c reads, except tensors with fewer elements than c's results.
+func (f *Fusion) largeInputs(c *Cluster) []*ir.Node {
 	var list []*ir.Node
 	seen := map[int]bool{}
 	full := c.tails[0].Shape().MaxElems()
@@ -135,7 +135,7 @@ func (f *Fusion) tensorsOf(c *Cluster) []*ir.Node {
 			return
 		}
 		seen[n.ID()] = true
-		if h := f.storedBy[n.ID()]; analysis.IsLeaf(n) || h != nil && h != c {
+		if by := f.storedBy[n.ID()]; analysis.IsLeaf(n) || by != nil && by != c { // n is in memory
 			if n.Op() != ir.OpIota && n.Shape().MaxElems() >= full {
 				list = append(list, n)
 			}

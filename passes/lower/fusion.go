@@ -18,7 +18,7 @@ import (
 //   - inline: every cluster that needs an element of it computes that element.
 //
 // Fusion maintains two tables: the clusters that need each node (readers), and the dependencies between clusters (see
-// preds). With them its time is proportional to the size of the graph.
+// predecessors). With them its time is proportional to the size of the graph.
 type Fusion struct {
 	Graph    *ir.Graph
 	Clusters []*Cluster // by ID; nil after a merge into another one, until finalize renumbers them

@@ -6,9 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// preds returns the clusters that must run before c: the clusters that store nodes that c loads and, if c overwrites a
-// state, the clusters that read its old value.
-func (f *Fusion) preds(c *Cluster) []*Cluster {
+// predecessors returns the clusters that must run before c: the clusters that store nodes that c loads and, if c
+// overwrites a state, the clusters that read its old value.
+func (f *Fusion) predecessors(c *Cluster) []*Cluster {
 	inputs := f.inputsOf(c)
 	l := f.newList(c)
 	for _, n := range inputs {
@@ -22,8 +22,8 @@ func (f *Fusion) preds(c *Cluster) []*Cluster {
 	return l.all
 }
 
-// succs returns the clusters that must run after c.
-func (f *Fusion) succs(c *Cluster) []*Cluster {
+// successors returns the clusters that must run after c.
+func (f *Fusion) successors(c *Cluster) []*Cluster {
 	f.inputsOf(c) // finds c.oldStates
 	l := f.newList(c)
 	for _, n := range c.tails {
@@ -55,7 +55,7 @@ const maxSearch = 1000
 // levels between the two.
 func (f *Fusion) dependsOn(a, b *Cluster) bool {
 	seen := map[*Cluster]bool{}
-	next := f.preds(a)
+	next := f.predecessors(a)
 	for direct := true; len(next) > 0; direct = false { // whether next are the predecessors of a itself
 		var list []*Cluster
 		for _, p := range next {
@@ -68,7 +68,7 @@ func (f *Fusion) dependsOn(a, b *Cluster) bool {
 				return true
 			}
 			seen[p] = true
-			list = append(list, f.preds(p)...)
+			list = append(list, f.predecessors(p)...)
 		}
 		next = list
 	}
@@ -140,7 +140,7 @@ func (f *Fusion) sortClusters() map[*Cluster]int {
 		c.level, c.inputs = 0, nil
 	}
 	for _, c := range f.Clusters {
-		if waiting[c] = len(f.preds(c)); waiting[c] == 0 {
+		if waiting[c] = len(f.predecessors(c)); waiting[c] == 0 {
 			ready = append(ready, c)
 		}
 	}
@@ -148,7 +148,7 @@ func (f *Fusion) sortClusters() map[*Cluster]int {
 		c := ready[len(ready)-1]
 		ready = ready[:len(ready)-1]
 		delete(waiting, c)
-		for _, s := range f.succs(c) {
+		for _, s := range f.successors(c) {
 			s.level = max(s.level, c.level+1)
 			if waiting[s]--; waiting[s] == 0 {
 				ready = append(ready, s)
@@ -174,7 +174,7 @@ func (f *Fusion) cycles(among map[*Cluster]int) map[*Cluster]int {
 		number[c] = len(number) + 1
 		low[c] = number[c]
 		stack, open[c] = append(stack, c), true
-		for _, p := range f.preds(c) {
+		for _, p := range f.predecessors(c) {
 			if _, ok := among[p]; !ok {
 				continue
 			}

@@ -46,14 +46,14 @@ func (f *Fusion) cutIndices() error {
 		}
 	}
 	for len(check) > 0 {
-		c, made := check[0], len(f.Clusters)
+		c, known := check[0], len(f.Clusters)
 		l := newLowerer(f, c)
-		c.Stored, l.cuts = c.tails, true
+		c.Stored, l.cuts = c.tails, true // lowering stores what c may have to store, since that is not decided yet
 		// Pass lower reports errors other than the end of the context.
 		if _, err := l.lower(); err != nil && f.ctx.Err() != nil {
 			return err
 		}
-		check = append(check[1:], f.Clusters[made:]...)
+		check = append(check[1:], f.Clusters[known:]...) // the clusters of the nodes that lowering cut off
 	}
 	return nil
 }

@@ -264,9 +264,9 @@ func (f *Fusion) cutBindings() {
 		switch c := f.storedBy[n.ID()]; {
 		case !f.live[n.ID()] || analysis.IsLeaf(n) && c == nil: // no kernel computes it
 		case c == nil:
-			b.inline(n)
+			b.recordInline(n)
 		case c.Kind != ClusterCustom && c.Kind != ClusterLoop:
-			b.store(n)
+			b.recordStored(n)
 		}
 	}
 }
@@ -310,9 +310,9 @@ func (b *binder) union(set []int, nodes ...*ir.Node) []int {
 	return set
 }
 
-// inline records the buffers that an inline node needs. If they are too many, it stores arguments of the node, or the
-// node itself if it is a concat.
-func (b *binder) inline(n *ir.Node) {
+// recordInline records the buffers that an inline node needs. If they are too many, it stores arguments of the node, or
+// the node itself if it is a concat.
+func (b *binder) recordInline(n *ir.Node) {
 	for {
 		set := b.union(nil, n.Args()...)
 		switch {
@@ -335,9 +335,9 @@ func (b *binder) isLongConcat(n *ir.Node) bool {
 	return n.Op() == ir.OpConcat && len(n.Args()) > b.f.Limits.Bindings
 }
 
-// store adds the buffers that a stored node needs to the buffers of its cluster. If these become too many, it moves the
-// node and the later stored nodes of the cluster to a new cluster.
-func (b *binder) store(n *ir.Node) {
+// recordStored adds the buffers that a stored node needs to the buffers of its cluster. If these become too many, it
+// moves the node and the later stored nodes of the cluster to a new cluster.
+func (b *binder) recordStored(n *ir.Node) {
 	f, c := b.f, b.f.storedBy[n.ID()]
 	for { // each round moves nodes to another cluster or stores an argument, until the buffers are few enough
 		set := b.union(append(slices.Clone(b.stored[c]), n.ID()), n.Args()...)

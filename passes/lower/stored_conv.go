@@ -195,7 +195,7 @@ func (w *StoredConv) storeArgument() *kernel.Kernel {
 			phase := kernel.Unflatten(w.phaseShape(), part)
 			image, first := line.DivMod(w.pitch[0])
 			var t tap
-			t.add(l, image, w.images())
+			t.add(l, image, w.images()) // positions after the last image have no element
 			for i, d := range x.Shape()[2:] {
 				position := first
 				if i > 0 {

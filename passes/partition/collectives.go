@@ -289,10 +289,10 @@ func fromWords(words []uint32) []byte {
 	return b
 }
 
-// Swaps returns a graph with which a group of devices probes a transport. It has inputs "x", f32[values], and "link",
-// and output "y". The given number of times, it replaces x by the sum of the other devices' x: it adds the values of
-// all devices and subtracts its own.
-func Swaps(shards, values, times int) (*ir.Graph, error) {
+// ProbeGraph returns a graph with which a group of devices probes a transport. It has inputs "x", f32[values], and
+// "link", and output "y". The given number of times, it replaces x by the sum of the other devices' x: it adds the
+// values of all devices and subtracts its own.
+func ProbeGraph(shards, values, times int) (*ir.Graph, error) {
 	g := ir.NewGraph("swaps")
 	var err error
 	add := func(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {

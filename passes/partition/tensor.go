@@ -62,7 +62,7 @@ func SplitTensor(g *ir.Graph, shards, rank int, waits bool) (Shard, error) {
 		return Shard{}, fmt.Errorf("split: part %d of %d: want 2 to %d parts", rank, shards,
 			mailbox.MaxRanks)
 	}
-	if err := s.run(); err != nil {
+	if err := s.rewriteGraph(); err != nil {
 		return Shard{}, fmt.Errorf("split over %d devices: %w", shards, err)
 	}
 	return s.Shard, nil
@@ -92,8 +92,8 @@ type tensorSplitter struct {
 	link         *ir.Node // the latest link; nil before the first exchange
 }
 
-// run adds the nodes, outputs and updates of the old graph to the shard.
-func (s *tensorSplitter) run() (err error) {
+// rewriteGraph adds the nodes, outputs and updates of the old graph to the shard.
+func (s *tensorSplitter) rewriteGraph() (err error) {
 	defer bailout.Caught(&err)
 	live := s.old.Live()
 	for id, n := range s.old.Nodes() {
@@ -138,7 +138,7 @@ func (s *tensorSplitter) node(n *ir.Node) (_ placed, err error) {
 		parted = parted || args[i].axis != isWhole
 	}
 	if n.Op() == ir.OpWeight || n.Op() == ir.OpState {
-		return s.leaf(n), nil
+		return s.addLeaf(n), nil
 	}
 	if parted {
 		if v, ok := s.splitNode(n, args); ok {
@@ -166,9 +166,9 @@ func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.N
 	return bailout.Must(s.Graph.Add(n.Op(), args, attrs, n.Pos()))
 }
 
-// leaf adds a weight or state to this device's graph. If attribute "shard" names an axis and the devices can divide it,
-// the device has a slice along the axis. Else it has the whole tensor.
-func (s *tensorSplitter) leaf(n *ir.Node) placed {
+// addLeaf adds a weight or state to this device's graph. If attribute "shard" names an axis and the devices can divide
+// it, the device has a slice along the axis. Else it has the whole tensor.
+func (s *tensorSplitter) addLeaf(n *ir.Node) placed {
 	axis := n.Attrs().Int("shard")
 	if axis < 0 || !exchanged(n.DType()) || !s.divides(n.Type(), axis) {
 		return placed{s.copy(n, nil, nil), isWhole}

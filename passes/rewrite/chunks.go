@@ -57,21 +57,21 @@ func cutOf(s ir.Shape, folded []bool, twice bool, saves func(foldSize) bool) (c 
 			inner *= d.Max()
 		}
 	}
-	if _, err := along.Numel(); err != nil || rows == 0 || length == 0 || !c.longestRun(s) {
+	if _, err := along.Numel(); err != nil || rows == 0 || length == 0 || !c.findLongestRun(s) {
 		return c, false
 	}
 	interleaved := inner > 1
 	if interleaved {
-		ok = c.sideBySide(rows, length, inner, twice)
+		ok = c.chooseInterleaved(rows, length, inner, twice)
 	} else {
-		ok = c.inARow(rows, length)
+		ok = c.chooseContiguous(rows, length)
 	}
 	return c, ok && saves(foldSize{rows, length, c.Count, interleaved})
 }
 
-// longestRun sets First, Last and Length to the adjacent folded axes with the most elements, among axes of constant
+// findLongestRun sets First, Last and Length to the adjacent folded axes with the most elements, among axes of constant
 // extents. It returns false if there are none.
-func (c *cut) longestRun(s ir.Shape) bool {
+func (c *cut) findLongestRun(s ir.Shape) bool {
 	for first := 0; first < len(s); first++ {
 		n := int64(1)
 		for last := first; last < len(s) && c.folded[last] && s[last].IsStatic(); last++ {
@@ -83,9 +83,9 @@ func (c *cut) longestRun(s ir.Shape) bool {
 	return c.Length > 1
 }
 
-// inARow chooses the chunks of rows with contiguous elements: rows is their number, and length the number of elements
-// of each. It returns false if the rows are short, or fill the device undivided.
-func (c *cut) inARow(rows, length int64) bool {
+// chooseContiguous chooses the chunks of rows with contiguous elements: rows is their number, and length the number of
+// elements of each. It returns false if the rows are short, or fill the device undivided.
+func (c *cut) chooseContiguous(rows, length int64) bool {
 	if length < 2*minFoldChunk || rows > manyRows {
 		return false
 	}
@@ -97,9 +97,10 @@ func (c *cut) inARow(rows, length int64) bool {
 	return c.Count > 1
 }
 
-// sideBySide chooses the chunks of interleaved rows: the elements at one position of `inner` rows are adjacent in
-// memory. It returns false if the rows should not be divided. twice says that the first step reads its elements twice.
-func (c *cut) sideBySide(rows, length, inner int64, twice bool) bool {
+// chooseInterleaved chooses the chunks of interleaved rows: the elements at one position of `inner` rows are adjacent
+// in memory. It returns false if the rows should not be divided. twice says that the first step reads its elements
+// twice.
+func (c *cut) chooseInterleaved(rows, length, inner int64, twice bool) bool {
 	// The rows are short, or one lane for each fills a quarter of the device, or there is one chunk only.
 	if length <= minSideFold || rows*4 > foldLanes || c.Length < 2*sideChunk {
 		return false
@@ -152,7 +153,8 @@ func replaced(s ir.Shape, first, last int, extents []int64) ir.Shape {
 }
 
 // axes returns the folded axes of a tensor in which n axes replace axes First to Last. Of these n axes it includes only
-// the listed ones, counted from 0. So axes(3, 1) folds along Len of [Count, Len, Block].
+// the listed ones, counted from 0. So, if Count, Len and Block replace
+// them, axes(3, 1) folds along Len.
 func (c *cut) axes(n int, of ...int) []int64 {
 	var list []int64
 	for i := range c.First {

@@ -340,7 +340,7 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 	}
 }
 
-// foldReference is the Go reference of both custom ops. Argument 0 has the rows, and argument 1 the order that sorts
+// foldReference computes the custom ops of keyFoldWriter in Go. Argument 0 has the rows, and argument 1 the order that sorts
 // them by key. Argument 2 has the sorted keys, and argument 3, if present, the wanted keys. Result row i of n is the
 // fold of the rows order[begin] to order[end-1], for the positions that span(i) returns.
 func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
@@ -351,6 +351,7 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 		wanted = ints(args[3])
 	}
 	width := args[0].Dims[1]
+	// each calls fold with the positions of a result element and of an element that it folds, in order.
 	each := func(fold func(to, from int)) {
 		for i := range n {
 			begin, end := span(sorted, wanted, i)
@@ -361,19 +362,18 @@ func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 			}
 		}
 	}
-	if t.IsFloat() {
+	switch {
+	case t.IsFloat():
 		return []*ir.Data{ofFloats(t, foldedBy(mode, neutral(mode, t), floats(args[0]), n*width, each), n, width)}
+	case t == ir.I64: // these kernels have i64 elements as two 32-bit words
+		sums := foldedBy(mode, neutralInteger(mode, t), joinWords(ints(args[0])), n*width, each)
+		return []*ir.Data{ofInts(ir.U32, splitWords(sums), n, width, 2)}
 	}
-	if t != ir.I64 {
-		sums := foldedBy(mode, neutralInteger(mode, t), ints(args[0]), n*width, each)
-		for i, x := range sums {
-			sums[i] = ir.Wrap(x, t)
-		}
-		return []*ir.Data{ofInts(t, sums, n, width)}
+	sums := foldedBy(mode, neutralInteger(mode, t), ints(args[0]), n*width, each)
+	for i, x := range sums {
+		sums[i] = ir.Wrap(x, t)
 	}
-	// These kernels have i64 elements as two 32-bit words.
-	sums := foldedBy(mode, neutralInteger(mode, t), joinWords(ints(args[0])), n*width, each)
-	return []*ir.Data{ofInts(ir.U32, splitWords(sums), n, width, 2)}
+	return []*ir.Data{ofInts(t, sums, n, width)}
 }
 
 // joinWords returns the i64 that pairs of 32-bit words represent, low word first.

@@ -66,7 +66,7 @@ func (r *rewriter) ordered(n, x *ir.Node) *ir.Node {
 	if out := r.longOrder(n, x); out != nil {
 		return out
 	}
-	return r.order(n, x)
+	return r.orderByCounting(n, x)
 }
 
 // decomposed is rewriter.decomposed for scatters and for gather_nd.
@@ -258,10 +258,10 @@ func (r *rewriter) ropeTables(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.concat(last, out, part(ends[last].Add, s))
 }
 
-// order is a stable argsort by counting: the rank of an element is the number of elements that come before it, and
+// orderByCounting is a stable argsort: the rank of an element is the number of elements that come before it, and
 // result p is the index of the element with rank p. Both are folds over all pairs of a row's elements, so the cost is
 // quadratic in the row length. It serves rows that no sorting kernel supports.
-func (r *rewriter) order(n, x *ir.Node) *ir.Node {
+func (r *rewriter) orderByCounting(n, x *ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	last := x.Rank() - 1
 	x = r.swapAxes(x, axis, last)

@@ -26,13 +26,14 @@ func chunkOfScan(length, rows int64, sideBySide bool) int64 {
 	if sideBySide {
 		short, fill, chunk = minSideSum, sumLanes, minSideChunk
 	}
-	if length <= short || rows*4 > fill {
+	if length <= short || rows*4 > fill { // a fourth of what fills a device is enough without chunks
 		return 0
 	}
 	for chunk*fill < length*rows {
 		chunk *= 2
 	}
-	// Prefer a chunk length that divides the row: kernels then need no test for the end of the row.
+	// Prefer a chunk length that divides the row: kernels then need no test for the end of the row. It stays a multiple
+	// of 4, the width of vectors.
 	for c := chunk; c > chunk/2; c -= 4 {
 		if length%c == 0 {
 			return c

@@ -53,7 +53,7 @@ func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
 		if out := r.longOrder(n, x); out != nil {
 			return out
 		}
-		return r.order(n, x)
+		return r.orderByCounting(n, x)
 	}
 	return r.unary(ir.OpArgsort, x, attr("axis", n.Attrs().Int("axis")),
 		attr("descending", n.Attrs().Bool("descending")))
@@ -91,7 +91,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 		if again := r.topOfChunks(last, values); again != nil {
 			last = again
 		} else {
-			last = r.order(last, values)
+			last = r.orderByCounting(last, values)
 		}
 	}
 	return r.onAxis(ir.OpGather, axis, places, last)

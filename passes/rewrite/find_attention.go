@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/ir"
@@ -426,15 +425,15 @@ func (r *rewriter) outer(x *ir.Node, shapes []ir.Shape) *ir.Node {
 
 // keyHeads broadcasts keys and values to the outer axes of the scores. If no op reshapes the scores, it leaves out
 // heads that only repeat other ones.
-func (s *foundAttention) keyHeads(r *rewriter, k, v *ir.Node) (_, _ *ir.Node) {
+func (s *foundAttention) keyHeads(r *rewriter, k, v *ir.Node) (keys, values *ir.Node) {
 	full := s.shapes[0]
-	at := len(full) - 3
-	if at >= 0 && len(s.shapes) == 1 && full[at].IsStatic() {
-		few, fewV := r.fewHeads(k, len(full)), r.fewHeads(v, len(full))
-		if few.Shape()[at] == fewV.Shape()[at] {
+	heads := len(full) - 3 // the axis of the heads
+	if heads >= 0 && len(s.shapes) == 1 && full[heads].IsStatic() {
+		fewK, fewV := r.fewHeads(k, len(full)), r.fewHeads(v, len(full))
+		if fewK.Shape()[heads] == fewV.Shape()[heads] {
 			shape := slices.Clone(full)
-			shape[at] = few.Shape()[at]
-			return r.outer(few, []ir.Shape{shape}), r.outer(fewV, []ir.Shape{shape})
+			shape[heads] = fewK.Shape()[heads]
+			return r.outer(fewK, []ir.Shape{shape}), r.outer(fewV, []ir.Shape{shape})
 		}
 	}
 	return r.outer(k, s.shapes), r.outer(v, s.shapes[:1])
@@ -501,5 +500,5 @@ func (t maskTerm) node(r *rewriter) *ir.Node {
 	if t.factor == 1 {
 		return m
 	}
-	return r.unary(ir.OpAffine, r.castTo(m, ir.F32), attr("mul", t.factor), attr("add", math.Copysign(0, -1)))
+	return r.times(r.castTo(m, ir.F32), t.factor)
 }

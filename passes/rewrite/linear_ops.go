@@ -74,11 +74,18 @@ func newReals(t realType) reals {
 				a.Bool("transposed"))
 		},
 	})
-	r.qr = t.register(matrixKernel{
-		name: "qr", doc: "Orthonormal columns by Householder reflections (Golub and Van Loan, 5.2.2).", args: x,
+	r.qr, r.eigH = t.registerQR(aMatrix), t.registerEigH(aMatrix)
+	return r
+}
+
+// registerQR registers the custom op of a QR decomposition. grid has a workgroup for each matrix.
+func (t realType) registerQR(grid [3][]ir.GridRule) ir.Op {
+	return t.register(matrixKernel{
+		name: "qr", doc: "Orthonormal columns by Householder reflections (Golub and Van Loan, 5.2.2).",
+		args: []ir.ArgInfo{{Name: "x"}},
 		kernel: ir.CustomKernel{
-			Outputs: []string{"y"}, Zeroed: []string{"y"}, Workgroup: [3]int{128}, Grid: aMatrix,
-			Shared: sharedSums + "\nshared REAL taus[1024];", SharedBytes: size * (128 + 1024),
+			Outputs: []string{"y"}, Zeroed: []string{"y"}, Workgroup: [3]int{128}, Grid: grid,
+			Shared: sharedSums + "\nshared REAL taus[1024];", SharedBytes: t.BlockBytes() * (128 + 1024),
 			Body: strings.ReplaceAll(kernelSource("qr"), "REFLECT", kernelSource("qr_reflect")),
 		},
 		compute: func(args []*ir.Data, values [][]float64, out []float64, _ ir.Attrs) {
@@ -86,19 +93,22 @@ func newReals(t realType) reals {
 			linalg.QR(out, values[0], make([]float64, 2*n), m, n)
 		},
 	})
-	r.eigH = t.register(matrixKernel{
+}
+
+// registerEigH registers the custom op that computes eigenvectors. grid has a workgroup for each matrix.
+func (t realType) registerEigH(grid [3][]ir.GridRule) ir.Op {
+	return t.register(matrixKernel{
 		name: "eigh", doc: "Eigenvectors by Jacobi rotations, half as many at a time as there are rows " +
-			"(Brent and Luk 1985).", args: x,
+			"(Brent and Luk 1985).", args: []ir.ArgInfo{{Name: "x"}},
 		kernel: ir.CustomKernel{
-			Outputs: []string{"y", "room"}, Zeroed: []string{"y", "room"}, Workgroup: [3]int{128}, Grid: aMatrix,
-			Shared: sharedSums + "\n" + kernelSource("eigh_shared"), SharedBytes: size*(128+1024) + 4*1024,
+			Outputs: []string{"y", "room"}, Zeroed: []string{"y", "room"}, Workgroup: [3]int{128}, Grid: grid,
+			Shared: sharedSums + "\n" + kernelSource("eigh_shared"), SharedBytes: t.BlockBytes()*(128+1024) + 4*1024,
 			Body: kernelSource("eigh"),
 		},
 		compute: func(args []*ir.Data, values [][]float64, out []float64, _ ir.Attrs) {
 			linalg.EigH(out, values[0], args[0].Dims[1])
 		},
 	})
-	return r
 }
 
 // matrixKernel is a kernel of linear algebra for any dtype: register replaces the words in capital letters in its GLSL.

@@ -126,7 +126,7 @@ func siblingGroups(g *ir.Graph) map[*ir.Node][]*ir.Node {
 			}
 		}
 		// A group that an elementwise op combines becomes one kernel by fusion, see MergeSiblings.
-		if len(group) < 2 || combined(group, users) || columnsOf(group[0]) == 1 && !attendTogether(group, users) {
+		if len(group) < 2 || feedOneOp(group, users) || columnsOf(group[0]) == 1 && !attendTogether(group, users) {
 			continue
 		}
 		for _, n := range group {
@@ -211,9 +211,9 @@ func attendTogether(group []*ir.Node, users [][]*ir.Node) bool {
 	return slices.Contains(slices.Collect(maps.Values(met)), len(group))
 }
 
-// combined reports whether an elementwise op has two matmuls of the group as operands, directly or through other
+// feedOneOp reports whether an elementwise op has two matmuls of the group as operands, directly or through other
 // elementwise ops.
-func combined(group []*ir.Node, users [][]*ir.Node) bool {
+func feedOneOp(group []*ir.Node, users [][]*ir.Node) bool {
 	// owner has, for each elementwise op, the matmul from which it was reached first.
 	owner := map[*ir.Node]*ir.Node{}
 	for _, n := range group {

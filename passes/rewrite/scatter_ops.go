@@ -241,20 +241,19 @@ func flagOf(x float64) int64 {
 // fixedOf converts x, as an f32, to a two's complement fixed-point number. Its unit is the last bit of a float with the
 // biased exponent most, divided by 2^lowest. It rounds x to this unit.
 func fixedOf(x float64, most, lowest int) uint64 {
+	const fractionBits = 23 // of an f32
 	bits := math.Float32bits(float32(x))
-	// The significand has 23 stored bits, and the implicit bit 2^23 unless x is subnormal.
-	number, exponent := uint64(bits&0x7fffff), int(bits>>23&255)
+	number, exponent := uint64(bits&(1<<fractionBits-1)), int(bits>>fractionBits&255)
 	if exponent > 0 {
-		number |= 0x800000
+		number |= 1 << fractionBits // the leading bit of a number that is not subnormal is not stored
 	}
 	// up is the distance from x's last bit to the unit.
 	switch up := max(exponent, 1) - most + lowest; {
 	case up >= 0:
 		number <<= up
-	// Half of the unit is added before the shift.
-	case up >= -24:
+	case up >= -fractionBits-1: // half of the unit is added before the shift
 		number = (number + 1<<(-up-1)) >> -up
-	default:
+	default: // x is less than half of the unit
 		number = 0
 	}
 	if bits>>31 > 0 {
@@ -385,6 +384,13 @@ func (a accumulation) reference(args []*ir.Data, attrs ir.Attrs) []*ir.Data {
 	return []*ir.Data{out}
 }
 
+// Special numbers as the bits of an f32.
+const (
+	infinityBits      = 0x7f800000
+	minusInfinityBits = 0xff800000
+	nanBits           = 0x7fc00000
+)
+
 // These ops convert the results of accumulations back to numbers.
 var (
 	fixedFloat = ir.MustRegisterCustom(ir.CustomOp{
@@ -408,16 +414,17 @@ if (exponent > 0) return sign | uint(exponent) << 23u | number & 0x7fffffu;
 return sign | (exponent < -23 ? 0u : number + (1u << uint(-exponent)) >> uint(1 - exponent));`,
 		Int: func(x []int64, a ir.Attrs) int64 {
 			sum, most := uint64(x[0])|uint64(x[1])<<32, int(x[2])
-			if most == 255 {
+			if most == 255 { // an update is infinite or NaN: x[0] has the flags of flagOf
 				switch x[0] {
 				case 1:
-					return 0x7f800000
+					return infinityBits
 				case 2:
-					return 0xff800000
+					return minusInfinityBits
 				}
-				return 0x7fc00000
+				return nanBits
 			}
-			return int64(math.Float32bits(float32(math.Ldexp(float64(int64(sum)), most-150-a.Int("lowest")))))
+			// An f32 has 23 fraction bits, and its stored exponent is 127 too large.
+			return int64(math.Float32bits(float32(math.Ldexp(float64(int64(sum)), most-127-23-a.Int("lowest")))))
 		},
 	})
 	keyFloat = ir.MustRegisterCustom(ir.CustomOp{
@@ -428,9 +435,9 @@ return key < 0x7fffffu ? 0xff800000u : key < 0x80000000u ? ~key : key & 0x7fffff
 		Int: func(x []int64, _ ir.Attrs) int64 {
 			switch key := x[0]; {
 			case key == math.MaxUint32:
-				return 0x7fc00000
-			case key < 0x7fffff:
-				return 0xff800000
+				return nanBits
+			case key < ^minusInfinityBits&math.MaxUint32: // no float has such a key: there is no update
+				return minusInfinityBits
 			case key <= math.MaxInt32:
 				return math.MaxUint32 - key
 			default:

@@ -21,7 +21,7 @@ func FuseCopies(o *Optimizer, id plan.KernelID) []Proposal {
 		return nil
 	}
 	p := propose("store the copy at once", source, c.storedBy(o.Plan.Kernel(source), keep))
-	p.also(id)
+	p.replace(id)
 	return []Proposal{p}
 }
 

@@ -27,7 +27,7 @@ func FuseNorms(o *Optimizer, id plan.KernelID) []Proposal {
 		if !ok || !o.Plan.CanMove(id, reader, n.buffer) {
 			return nil
 		}
-		p.also(reader, with)
+		p.replace(reader, with)
 	}
 	if len(p.Changes) == 1 {
 		return nil // no kernel reads it

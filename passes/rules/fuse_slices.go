@@ -27,7 +27,7 @@ func FuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
 	for _, r := range o.Plan.Readers(rows) {
 		if _, ok := sliceOf(k, o.Plan.Kernel(r)); ok && o.Plan.CanMove(r, id, rows) {
 			readers = append(readers, o.Plan.Kernel(r))
-			p.also(r)
+			p.replace(r)
 		} else {
 			keep = true
 		}
@@ -39,7 +39,7 @@ func FuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
 	if !ok {
 		return nil
 	}
-	p.also(id, joined)
+	p.replace(id, joined)
 	return []Proposal{p}
 }
 

@@ -16,7 +16,7 @@ func HalfAttention(o *Optimizer, id plan.KernelID) []Proposal {
 		return nil
 	}
 	p := Proposal{What: "round to f16", Margin: 1.25} // because it loses precision
-	p.also(id, halved(k, o.storeHalf(id, &p)))
+	p.replace(id, halved(k, o.storeHalf(id, &p)))
 	keep := propose("keep f32", id, kernel.Map(k, kernel.Edit{Attention: func(m *kernel.Mapping) *kernel.Attention {
 		a := m.Attention(k.Attention)
 		a.Half = false
@@ -51,7 +51,7 @@ func (o *Optimizer) storeHalf(id plan.KernelID, p *Proposal) map[int]plan.ValueI
 		b.DType, b.Read, b.Write = ir.F16, false, true
 		c := copying{from: b.Buffer, to: b}
 		c.to.Buffer = o.Plan.Scratch(ir.Type{DType: ir.F16, Shape: ir.ShapeOf(int(b.Elems))})
-		p.also(source, c.storedBy(p.kernel(o, source), false))
+		p.replace(source, c.storedBy(p.kernel(o, source), false))
 		stored[v.Bind] = c.to.Buffer
 	}
 	return stored

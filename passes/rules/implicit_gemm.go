@@ -42,7 +42,7 @@ func ChainConvs(o *Optimizer, id plan.KernelID) []Proposal {
 			// A kernel that only stores the padding replaces the kernel that stored the argument.
 			p := propose("store results as the next argument", from.Result, to.Padding(), result)
 			p.Default = true
-			p.also(id)
+			p.replace(id)
 			return []Proposal{p}
 		}
 	}

@@ -32,14 +32,14 @@ func MergeMaps(o *Optimizer, id plan.KernelID) []Proposal {
 			}
 			if both := mergeMaps(merged, other); o.fusion.Limits.SizeOf(both) <= o.fusion.Limits.Size {
 				merged = both
-				p.also(r)
+				p.replace(r)
 			}
 		}
 	}
 	if merged == k {
 		return nil
 	}
-	p.also(id, merged)
+	p.replace(id, merged)
 	return []Proposal{p}
 }
 

@@ -85,10 +85,10 @@ func (o *Optimizer) fuseOperandStores(p Proposal, id plan.KernelID, stores []*ke
 			unfused = append(unfused, st)
 			continue
 		}
-		p.also(source, c.storedBy(p.kernel(o, source), keep))
+		p.replace(source, c.storedBy(p.kernel(o, source), keep))
 	}
 	if len(unfused) < len(stores) {
-		p.also(id, append(unfused, rest)...)
+		p.replace(id, append(unfused, rest)...)
 	}
 	return p
 }

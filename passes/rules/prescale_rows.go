@@ -32,7 +32,7 @@ func PrescaleRows(o *Optimizer, id plan.KernelID) []Proposal {
 		if !ok {
 			return nil
 		}
-		p.also(source, with)
+		p.replace(source, with)
 	}
 	return []Proposal{p}
 }

@@ -41,8 +41,8 @@ func propose(what string, id plan.KernelID, by ...*kernel.Kernel) Proposal {
 	return Proposal{What: what, Changes: []Change{{id, by}}}
 }
 
-// also adds the replacement of kernel id to the proposal. It overrides an earlier replacement of the same kernel.
-func (p *Proposal) also(id plan.KernelID, by ...*kernel.Kernel) {
+// replace adds the replacement of kernel id to the proposal. It overrides an earlier replacement of the same kernel.
+func (p *Proposal) replace(id plan.KernelID, by ...*kernel.Kernel) {
 	for i := range p.Changes {
 		if p.Changes[i].ID == id {
 			p.Changes[i].By = by

@@ -25,11 +25,11 @@ func SplitK(o *Optimizer, id plan.KernelID) (list []Proposal) {
 			if err != nil {
 				continue
 			}
-			p.also(id, sums, rest)
+			p.replace(id, sums, rest)
 			p.Default = true // the schedule of the unsplit attention assumes a split
 		} else if depth, ok := k.Fold.Quo(int64(parts)); ok && parts > 1 && k.Family == kernel.FamilyMatMul {
 			sp := splitter{plan: o.Plan, k: k, parts: ir.D(parts), depth: depth}
-			p.also(id, sp.sums(), sp.rest())
+			p.replace(id, sp.sums(), sp.rest())
 		} else {
 			continue
 		}

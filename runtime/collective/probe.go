@@ -34,7 +34,7 @@ func (g *Group) probe(ctx context.Context, c *Channel, limit time.Duration) (err
 		err = errors.Join(err, runtime.Each(parts, runtime.Executable.Close))
 	}()
 	defer bailout.Caught(&err)
-	swaps := bailout.Must(partition.Swaps(ranks, t.values, t.times))
+	swaps := bailout.Must(partition.ProbeGraph(ranks, t.values, t.times))
 	for rank := range ranks {
 		parts = append(parts, bailout.Must(g.LoadGraph(ctx, rank, swaps)))
 	}
@@ -54,7 +54,7 @@ func (g *Group) probe(ctx context.Context, c *Channel, limit time.Duration) (err
 
 // swapped returns the inputs of a probe and its expected outputs, by rank. Each has count values. In each of the given
 // number of exchanges (times) a rank replaces its values by the sums of all other ranks' values, rounded as the kernels
-// do (see [partition.Swaps]).
+// do (see [partition.ProbeGraph]).
 func swapped(ranks, count, times int) (in, out []*ir.Data) {
 	now := make([][]float32, ranks)
 	for rank := range now {

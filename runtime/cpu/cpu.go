@@ -138,7 +138,7 @@ func (e *executable) run(ctx context.Context, in map[string]*ir.Data,
 	if err != nil {
 		return nil, err
 	}
-	if err := e.device.usable(); err != nil {
+	if err := e.device.checkUsable(); err != nil {
 		return nil, err
 	}
 	symbols, err := e.Bind(in, opt)

@@ -83,8 +83,8 @@ func (d *Device) Memory() runtime.MemoryUse {
 	return use
 }
 
-// usable returns an error after Close.
-func (d *Device) usable() error {
+// checkUsable returns an error after Close.
+func (d *Device) checkUsable() error {
 	if d.closed.Load() {
 		return fmt.Errorf("the CPU device is %w", runtime.ErrClosed)
 	}
@@ -99,7 +99,7 @@ type hostMemory struct {
 
 // ReadAt implements runtime.Memory.
 func (m *hostMemory) ReadAt(_ context.Context, p []byte, offset int64) error {
-	if err := m.device.usable(); err != nil {
+	if err := m.device.checkUsable(); err != nil {
 		return err
 	}
 	m.device.out.Add(uint64(copy(p, m.data.Bytes[offset:])))

@@ -67,7 +67,7 @@ func (x *program) check(in map[string]*ir.Data, opt runtime.RunOptions) (symbols
 	if opt.Profile && len(x.exes) > 1 {
 		return nil, nil, errors.New("a program on several devices has no profile: leave RunOptions.Profile out")
 	}
-	if err = x.own.open(); err == nil {
+	if err = x.own.checkOpen(); err == nil {
 		symbols, err = x.Bind(in, opt)
 	}
 	if err == nil {
@@ -80,7 +80,7 @@ func (x *program) check(in map[string]*ir.Data, opt runtime.RunOptions) (symbols
 	if !ok || s.of != x {
 		return nil, nil, runtime.ErrStates
 	}
-	return symbols, s.parts, s.open()
+	return symbols, s.parts, s.checkOpen()
 }
 
 // devices joins the names of the parts' devices with a separator.
@@ -109,7 +109,7 @@ func (x *program) ResetStates() error { return x.own.Reset() }
 
 // NewStates implements runtime.Executable.
 func (x *program) NewStates() (runtime.States, error) {
-	if err := x.own.open(); err != nil {
+	if err := x.own.checkOpen(); err != nil {
 		return nil, err
 	}
 	if len(x.States()) == 0 {
@@ -137,8 +137,8 @@ type states struct {
 	closed atomic.Bool
 }
 
-// open returns an error if the states or their program are closed.
-func (s *states) open() error {
+// checkOpen returns an error if the states or their program are closed.
+func (s *states) checkOpen() error {
 	if s.of.closed.Load() {
 		return runtime.ErrProgramClosed
 	}
@@ -152,7 +152,7 @@ func (s *states) open() error {
 func (s *states) Read(name string) (_ *ir.Data, err error) {
 	defer func() { err = s.of.Explain("read state of", err) }()
 	defer bailout.Caught(&err)
-	bailout.Check(s.open())
+	bailout.Check(s.checkOpen())
 	bailout.Must(s.of.State(name))
 	defer s.of.lock()() // locks now, and unlocks at the end
 	h := s.of.home[name]
@@ -170,7 +170,7 @@ func (s *states) Read(name string) (_ *ir.Data, err error) {
 func (s *states) Write(name string, d *ir.Data) (err error) {
 	defer func() { err = s.of.Explain("write state of", err) }()
 	defer bailout.Caught(&err)
-	bailout.Check(s.open())
+	bailout.Check(s.checkOpen())
 	bailout.Must(s.of.CheckState(name, d))
 	defer s.of.lock()()
 	h := s.of.home[name]
@@ -201,7 +201,7 @@ func (s *states) each(do func(runtime.States) error) error {
 
 // Reset implements runtime.States.
 func (s *states) Reset() error {
-	err := s.open()
+	err := s.checkOpen()
 	if err == nil {
 		err = s.each(runtime.States.Reset)
 	}

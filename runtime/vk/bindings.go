@@ -34,7 +34,7 @@ type Bindings struct {
 
 // NewBindings makes a descriptor set for each element of list. [CommandList.Bind] selects one by its index in list.
 func (d *Device) NewBindings(list []BindingSet) (*Bindings, error) {
-	if err := d.usable("make bindings"); err != nil {
+	if err := d.checkUsable("make bindings"); err != nil {
 		return nil, err
 	}
 	b := &Bindings{object: object{device: d}}

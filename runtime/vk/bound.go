@@ -68,7 +68,7 @@ func (r *runResources) prepareKey(e *Executable, inputs []bufferCopy, j *job) (d
 	}
 	for _, c := range inputs {
 		switch {
-		case key.replaces(e, c):
+		case key.makesSuperfluous(e, c):
 			direct = true
 		case c.src == r.host && e.readsInPlace(c): // the kernels read the input in host memory
 			key.inPlace, direct = append(key.inPlace, c), true
@@ -87,11 +87,11 @@ func (r *runResources) prepareKey(e *Executable, inputs []bufferCopy, j *job) (d
 	return direct
 }
 
-// replaces reports whether copy c is superfluous: it fills the buffer of an input, but the kernels read this input from
-// the caller's tensor.
-func (k *boundKey) replaces(e *Executable, c bufferCopy) bool {
-	for i, x := range k.inputs {
-		if x != nil && e.input(i).at.Buffer == c.dst {
+// makesSuperfluous reports whether copy c is superfluous: it fills the buffer of an input, but the kernels read this
+// input from the caller's tensor.
+func (k *boundKey) makesSuperfluous(e *Executable, c bufferCopy) bool {
+	for i, tensor := range k.inputs {
+		if tensor != nil && e.input(i).at.Buffer == c.dst {
 			return true
 		}
 	}

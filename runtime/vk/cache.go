@@ -118,7 +118,7 @@ func readCache(path string, identity [sha256.Size]byte) []byte {
 // SavePipelineCache writes the pipeline cache to DeviceOptions.CacheDir, if that is set and pipelines were created
 // since the last save. Close does so too.
 func (d *Device) SavePipelineCache() error {
-	if err := d.usable("save pipeline cache"); err != nil {
+	if err := d.checkUsable("save pipeline cache"); err != nil {
 		return err
 	}
 	return d.cache.save()

@@ -181,9 +181,9 @@ func component(c uint32) device.Component {
 // scope converts a VkScopeKHR.
 func scope(s uint32) device.Scope {
 	switch s {
-	case 2:
+	case 2: // VK_SCOPE_WORKGROUP_KHR
 		return device.ScopeWorkgroup
-	case 3:
+	case 3: // VK_SCOPE_SUBGROUP_KHR
 		return device.ScopeSubgroup
 	}
 	return device.Scope(fmt.Sprintf("scope-%d", s))

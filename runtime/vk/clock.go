@@ -20,7 +20,7 @@ const clockTries = 4
 // Calibrate relates the device's clock to the host's. It reports false on a device without
 // VK_KHR_calibrated_timestamps. The clocks drift apart, so use the relation only for times within seconds.
 func (d *Device) Calibrate() (Clock, bool) {
-	if d.usable("calibrate") != nil || d.info.Caps.TimestampBits == 0 {
+	if d.checkUsable("calibrate") != nil || d.info.Caps.TimestampBits == 0 {
 		return Clock{}, false
 	}
 	best := Clock{bits: d.info.Caps.TimestampBits, period: d.info.Caps.TimestampPeriod}

@@ -206,7 +206,7 @@ func (r Robustness) String() string {
 // Robustness returns the driver's guarantee. With [DeviceOptions].Robust it is the strongest one that the device
 // supports, else it is Unchecked.
 func (d *Device) Robustness() Robustness {
-	if d.usable("look for robustness") != nil {
+	if d.checkUsable("look for robustness") != nil {
 		return Robustness(0)
 	}
 	return d.native.robust()
@@ -244,7 +244,7 @@ func (d *Device) MemoryStats() MemoryStats {
 // allocate. If the driver gives no estimate, it returns the part of the largest heap that this Device has not
 // allocated.
 func (d *Device) MemoryAvailable() uint64 {
-	if d.usable("look for memory") != nil {
+	if d.checkUsable("look for memory") != nil {
 		return 0
 	}
 	// The largest heap of the device's own memory.
@@ -271,8 +271,8 @@ func (d *Device) available(heap int) (uint64, bool) {
 	return budget[heap] - min(usage[heap], budget[heap]), true
 }
 
-// usable returns an error if the device is nil, closed or lost. doing names the operation in the error.
-func (d *Device) usable(doing string) error {
+// checkUsable returns an error if the device is nil, closed or lost. doing names the operation in the error.
+func (d *Device) checkUsable(doing string) error {
 	err := d.enter(doing)
 	if err == nil {
 		d.leave()

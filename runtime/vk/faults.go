@@ -23,9 +23,9 @@ func (m *programMemory) takeFaults() error {
 	return errors.Join(errs...)
 }
 
-// timedOut returns an error if workgroups of a persistent kernel have timed out at a barrier since the program was
+// checkTimeouts returns an error if workgroups of a persistent kernel have timed out at a barrier since the program was
 // loaded. All results after that are unreliable.
-func (rec *recorder) timedOut() error {
+func (rec *recorder) checkTimeouts() error {
 	for _, word := range rec.timeouts {
 		if binary.NativeEndian.Uint32(word) != 0 {
 			return &kernel.LateError{Program: rec.program.Name}

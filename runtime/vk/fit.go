@@ -83,20 +83,20 @@ func (d *Device) checkFit(p *kernel.Program) error {
 	caps := &d.info.Caps
 	for _, step := range p.Dispatches() {
 		for _, k := range step.Kernels() {
-			l.shader(caps, &p.Shaders[k.Shader])
+			l.addShader(caps, &p.Shaders[k.Shader])
 		}
 		for _, b := range step.Binds {
 			l.bind(caps, &p.Buffers[b.Buffer], b.Address)
 		}
 	}
 	for i := range p.Buffers {
-		l.buffer(caps, &p.Buffers[i])
+		l.addBuffer(caps, &p.Buffers[i])
 	}
 	if limit := caps.MaxBuffer; uint64(p.ArenaBytes) > limit {
 		l.addSize("the temporaries", "allocations of %s (its limit is %s)", formatBytes(uint64(p.ArenaBytes)),
 			formatBytes(limit))
 	}
-	if err := l.grids(caps, p); err != nil { // of evaluating a grid; gaps are added to l
+	if err := l.addGrids(caps, p); err != nil { // of evaluating a grid; gaps are added to l
 		return err
 	}
 	if len(l.gaps) > 0 {
@@ -109,8 +109,8 @@ func (d *Device) checkFit(p *kernel.Program) error {
 	return nil
 }
 
-// shader adds the capabilities that a kernel needs and the device lacks.
-func (l *gapList) shader(caps *device.Caps, s *kernel.Shader) {
+// addShader adds the capabilities that a kernel needs and the device lacks.
+func (l *gapList) addShader(caps *device.Caps, s *kernel.Shader) {
 	user := "kernel " + s.Name
 	for _, feature := range s.Needs {
 		if !caps.Has(feature) {
@@ -161,8 +161,8 @@ func (l *gapList) bind(caps *device.Caps, b *kernel.Buffer, byAddress bool) {
 	}
 }
 
-// buffer adds the gaps of a buffer.
-func (l *gapList) buffer(caps *device.Caps, b *kernel.Buffer) {
+// addBuffer adds the gaps of a buffer.
+func (l *gapList) addBuffer(caps *device.Caps, b *kernel.Buffer) {
 	user := fmt.Sprintf("%s %s", b.Kind, b.Name)
 	size := uint64(b.Bytes)
 	if b.Kind == kernel.BufTemp {
@@ -176,8 +176,8 @@ func (l *gapList) buffer(caps *device.Caps, b *kernel.Buffer) {
 	}
 }
 
-// grids adds the gaps of workgroup counts, with all symbols at their bounds, where the counts are largest.
-func (l *gapList) grids(caps *device.Caps, p *kernel.Program) error {
+// addGrids adds the gaps of workgroup counts, with all symbols at their bounds, where the counts are largest.
+func (l *gapList) addGrids(caps *device.Caps, p *kernel.Program) error {
 	for _, step := range p.Dispatches() {
 		for _, one := range step.Kernels() {
 			counts, err := one.MostGroups()

@@ -63,7 +63,7 @@ func NewHostBuffer(devices []*Device, words int) (_ *HostBuffer, err error) {
 
 // checkImport returns an error if the device cannot import a HostBuffer.
 func (d *Device) checkImport() error {
-	if err := d.usable("import host memory"); err != nil {
+	if err := d.checkUsable("import host memory"); err != nil {
 		return err
 	}
 	caps := &d.info.Caps

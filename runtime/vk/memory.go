@@ -38,7 +38,7 @@ func (d *Device) NewBuffer(name string, size int64, kind MemoryKind) (*Buffer, e
 
 // newBuffer makes a buffer, as [Device.NewBuffer] does, and counts it as memory of owner in the memory statistics.
 func (d *Device) newBuffer(owner runtime.MemoryOwner, name string, size int64, kind MemoryKind) (*Buffer, error) {
-	if err := d.usable("make buffer " + name); err != nil {
+	if err := d.checkUsable("make buffer " + name); err != nil {
 		return nil, err
 	}
 	if err := d.checkSize(name, size); err != nil {

@@ -26,7 +26,7 @@ func OpenPeers(devices []*Device) (*Peers, error) {
 	p := &Peers{devices: devices}
 	var uuids [][16]byte
 	for _, d := range devices {
-		if err := d.usable("copy to other devices"); err != nil {
+		if err := d.checkUsable("copy to other devices"); err != nil {
 			return nil, err
 		}
 		uuid, err := hex.DecodeString(d.info.Caps.DeviceUUID)

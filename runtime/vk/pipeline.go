@@ -49,7 +49,7 @@ const spirvMagic = 0x07230203
 
 // NewPipeline compiles a kernel for the device.
 func (d *Device) NewPipeline(desc PipelineDesc) (*Pipeline, error) {
-	if err := d.usable("make pipeline " + desc.Name); err != nil {
+	if err := d.checkUsable("make pipeline " + desc.Name); err != nil {
 		return nil, err
 	}
 	if err := d.checkPipeline(&desc); err != nil {
@@ -84,7 +84,7 @@ func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc, report 
 	if err := runtime.CheckContext(ctx); err != nil {
 		return nil, fmt.Errorf("vk: make pipelines: %w", err)
 	}
-	if err := d.usable("make pipelines"); err != nil {
+	if err := d.checkUsable("make pipelines"); err != nil {
 		return nil, err
 	}
 	made := make([]*Pipeline, len(descs))

@@ -15,7 +15,7 @@ type Timestamps struct {
 
 // NewTimestamps makes count slots.
 func (d *Device) NewTimestamps(count int) (*Timestamps, error) {
-	if err := d.usable("make timestamps"); err != nil {
+	if err := d.checkUsable("make timestamps"); err != nil {
 		return nil, err
 	}
 	if count <= 0 || count > 1<<20 {

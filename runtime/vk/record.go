@@ -119,7 +119,7 @@ type CommandList struct {
 func (d *Device) NewCommandList() *CommandList {
 	c := &CommandList{device: d, users: map[resource]struct{}{}}
 	if d == nil {
-		c.err = d.usable("record")
+		c.err = d.checkUsable("record")
 	}
 	c.words = appendBarrier(nil, stageEverything, stageEverything)
 	return c
@@ -369,7 +369,7 @@ type Recording struct {
 
 // Record makes a recording of a list. The list may be extended or discarded afterwards.
 func (d *Device) Record(name string, c *CommandList) (*Recording, error) {
-	if err := d.usable("record " + name); err != nil {
+	if err := d.checkUsable("record " + name); err != nil {
 		return nil, err
 	}
 	if c == nil {
@@ -424,8 +424,8 @@ func (c *CommandList) finished() []uint64 {
 	return appendBarrier(c.words[:len(c.words):len(c.words)], stageEverything, StageHost)
 }
 
-// ready returns an error unless the recording and every resource that it uses are open.
-func (r *Recording) ready(d *Device) error {
+// checkReady returns an error unless the recording and every resource that it uses are open.
+func (r *Recording) checkReady(d *Device) error {
 	if r == nil || r.device != d {
 		return fmt.Errorf("vk: submit: a recording that is none of this device's")
 	}

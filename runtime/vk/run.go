@@ -94,7 +94,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between fu
 	}()
 	e.start(ctx, j)
 	if !j.async {
-		bailout.Check(errors.Join(e.timedOut(), e.takeFaults()))
+		bailout.Check(errors.Join(e.checkTimeouts(), e.takeFaults()))
 		e.checkGuards(ctx, symbols)
 	}
 	result = e.readOutputs(ctx, j)
@@ -109,7 +109,7 @@ func (e *Executable) run(ctx context.Context, in map[string]*ir.Data, between fu
 // free.
 func (e *Executable) start(ctx context.Context, j *job) {
 	r, capacities := e.inFlight.acquire(e, j)
-	bailout.Check(errors.Join(e.device.Wait(ctx, r.busy), e.timedOut()))
+	bailout.Check(errors.Join(e.device.Wait(ctx, r.busy), e.checkTimeouts()))
 	j.log.note("wait for the device")
 	_ = e.takeFaults() // drop the faults of an earlier run, if its caller stopped waiting for it
 	j.kept = bailout.Must(r.keep(e, j.outputs))

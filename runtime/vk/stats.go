@@ -36,7 +36,7 @@ type Representation struct {
 
 // Statistics returns the driver's numbers about the pipeline, which must have been made with [CaptureStatistics].
 func (p *Pipeline) Statistics() ([]Statistic, error) {
-	if err := p.captured(CaptureStatistics, "statistics"); err != nil {
+	if err := p.checkCaptured(CaptureStatistics, "statistics"); err != nil {
 		return nil, err
 	}
 	rows, r := p.device.native.statistics(p.handle)
@@ -46,22 +46,22 @@ func (p *Pipeline) Statistics() ([]Statistic, error) {
 // Representations returns the driver's intermediate forms of the pipeline, which must have been made with
 // [CaptureRepresentations].
 func (p *Pipeline) Representations() ([]Representation, error) {
-	if err := p.captured(CaptureRepresentations, "representations"); err != nil {
+	if err := p.checkCaptured(CaptureRepresentations, "representations"); err != nil {
 		return nil, err
 	}
 	list, r := p.device.native.representations(p.handle)
 	return list, p.device.checkResult(r, "read representations of pipeline %s", p.name)
 }
 
-// captured returns an error if the pipeline is closed, or was compiled without capture c.
-func (p *Pipeline) captured(c Capture, what string) error {
+// checkCaptured returns an error if the pipeline is closed, or was compiled without capture c.
+func (p *Pipeline) checkCaptured(c Capture, what string) error {
 	if p == nil || p.closed.Load() {
 		return fmt.Errorf("vk: %s of a pipeline: it is closed, or was never made", what)
 	}
 	if p.capture&c == 0 {
 		return fmt.Errorf("vk: %s of pipeline %s: it has none; PipelineDesc.Capture asks for them", what, p.name)
 	}
-	return p.device.usable("read " + what + " of pipeline " + p.name)
+	return p.device.checkUsable("read " + what + " of pipeline " + p.name)
 }
 
 // Cost converts [Pipeline.Statistics] to items that are the same for all drivers.

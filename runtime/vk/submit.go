@@ -77,14 +77,14 @@ func (d *Device) Gather(recordings ...*Recording) (Point, error) {
 
 // submit is Gather if more is true and only a few recordings are gathered, else Submit.
 func (d *Device) submit(more bool, recordings []*Recording) (Point, error) {
-	if err := d.usable("submit"); err != nil {
+	if err := d.checkUsable("submit"); err != nil {
 		return 0, err
 	}
 	d.reap()
 	d.queue.Lock()
 	defer d.unlockQueue()
 	for _, r := range recordings {
-		if err := r.ready(d); err != nil {
+		if err := r.checkReady(d); err != nil {
 			return 0, err
 		}
 	}
@@ -164,7 +164,7 @@ func (d *Device) Submitted() Point {
 
 // Done reports whether the device has reached a point, without waiting.
 func (d *Device) Done(p Point) bool {
-	if d.usable("look for a point") != nil {
+	if d.checkUsable("look for a point") != nil {
 		return p == 0
 	}
 	return d.knownDone(p) || uint64(p) <= d.reached(&d.kernels)
@@ -177,7 +177,7 @@ func (s *submitter) knownDone(p Point) bool { return uint64(p) <= s.kernels.comp
 // error; the device continues, and nothing in use is freed. If the device is lost the error wraps [ErrDeviceLost].
 func (d *Device) Wait(ctx context.Context, p Point) error {
 	if d == nil {
-		return d.usable("wait")
+		return d.checkUsable("wait")
 	}
 	if err := runtime.CheckContext(ctx); err != nil {
 		return fmt.Errorf("vk: wait: %w", err)

@@ -189,7 +189,7 @@ func closeAll(list []deviceMemory) {
 func (e *Executable) keptTensor(port int, d *ir.Data, m deviceMemory) (*runtime.DeviceTensor, error) {
 	m.written = e.inFlight.last
 	if e.stats.Persistent > 0 {
-		m.failed = e.timedOut
+		m.failed = e.checkTimeouts
 	}
 	return runtime.NewDeviceTensor(e.labels[port], d.DType, d.Dims, m)
 }

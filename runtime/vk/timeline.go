@@ -121,7 +121,7 @@ func (t *timeline) drop(w *waiter) {
 	defer t.mu.Unlock()
 	if i := slices.Index(t.waiting, w); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
-	} else {
+	} else { // w has been woken
 		t.wakeLocked()
 	}
 }

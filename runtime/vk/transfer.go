@@ -322,7 +322,7 @@ func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64
 
 // checkTransfer returns an error if the range cannot be copied on this device.
 func (d *Device) checkTransfer(doing string, b *Buffer, offset, size int64) error {
-	if err := d.usable(doing); err != nil {
+	if err := d.checkUsable(doing); err != nil {
 		return err
 	}
 	if err := d.checkRange(b, offset, size); err != nil {

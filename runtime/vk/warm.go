@@ -125,7 +125,7 @@ func (rec *recorder) tryPersistent(ctx context.Context) {
 			rec.recordStep(c, rec.own.bindings, nil, len(rec.program.Steps)+i)
 		})
 	}
-	if rec.timedOut() == nil {
+	if rec.checkTimeouts() == nil {
 		rec.stats.Persistent = len(rec.program.Persistent)
 		return
 	}

@@ -51,6 +51,7 @@ func (m *flashMatrix) updateShift(scores expr.Array) {
 	})
 	grew := m.Variable("bool", "grew", expr.Of("false"))
 	growth := m.Variable(m.fragment("Accumulator"), "growth", expr.Binary("-", m.scaled(m.top), m.shift))
+	// Each invocation looks at its own elements of the fragment, and subgroupAny joins the answers.
 	e := syntax.Ident(m.Free("e"))
 	m.Open(&syntax.For{Hint: emit.Unroll,
 		Init: &syntax.Declare{Type: "int", Vars: []syntax.Var{{Name: e.Text, Init: expr.Int(0)}}},

@@ -27,9 +27,9 @@ func (t *flashTile) shareSteps() {
 	t.weights = t.Share("vec4", "weights", s.TileN*schedule.StepPitch(s.TileM))
 }
 
-// overSteps writes the loop over the keys from first to end, a tile of keys at a time. Each tile is loaded in steps of
-// TileK elements, first of the keys and then of the values.
-func (t *flashTile) overSteps(first, end expr.Expr) {
+// loopOverSteps writes the loop over the keys from first to end, a tile of keys at a time. Each tile is loaded in steps
+// of TileK elements, first of the keys and then of the values.
+func (t *flashTile) loopOverSteps(first, end expr.Expr) {
 	s := t.s
 	valueQuads := schedule.ValueQuads(t.width)
 	keys := t.mover(s.TileN, s.TileK/4, func(stage, line, quad, value expr.Expr) {

@@ -27,13 +27,13 @@ func EmitTile(e *emit.Emitter) {
 	first, end := t.keyRange()
 
 	if s.Steps {
-		t.overSteps(first, end)
+		t.loopOverSteps(first, end)
 	} else {
-		t.overRows(first, end)
+		t.loopOverRows(first, end)
 	}
 
 	t.Blank()
-	t.acrossLanes(t.total, "+")
+	t.reduceAcrossLanes(t.total, "+")
 	t.Blank()
 	t.Repeat("i", s.ThreadM, func(i expr.Expr) { t.storeOwn(i, t.Named("row", t.rowOf(i))) })
 }
@@ -74,8 +74,8 @@ func (t *flashTile) declare() {
 	t.Repeat("i", s.ThreadM, t.begin)
 }
 
-// overRows writes the loop over the keys, with tiles stored row by row.
-func (t *flashTile) overRows(first, end expr.Expr) {
+// loopOverRows writes the loop over the keys, with tiles stored row by row.
+func (t *flashTile) loopOverRows(first, end expr.Expr) {
 	t.Blank()
 	key0 := t.keyLoop(first, end, t.s.TileN)
 	t.score = t.products("score", key0, t.a.Q, t.a.K, t.dotAxis())
@@ -237,7 +237,7 @@ func (t *flashTile) finishScores(key0 expr.Expr) {
 			t.AtLeast(t.best.At(i), score)
 		})
 	})
-	t.acrossLanes(t.best, "max")
+	t.reduceAcrossLanes(t.best, "max")
 }
 
 // factored returns a weight times its factor. A weight of 0 stays 0, even if the factor of a masked key is infinite or
@@ -247,9 +247,10 @@ func (t *flashTile) factored(i, j expr.Expr, weight expr.Expr) expr.Expr {
 	return t.Choose("float", "product", expr.Binary("!=", weight, expr.Of("0.0")), product, expr.Of("0.0"))
 }
 
-// acrossLanes reduces an array over the lanes that share a row: op is "+" or "max", and each lane gets the result. It
-// uses shuffles if the lanes are in one subgroup, and shared memory otherwise. The order of additions is fixed.
-func (t *flashTile) acrossLanes(array expr.Array, op string) {
+// reduceAcrossLanes reduces an array over the lanes that share a row: op is "+" or "max", and each lane gets the
+// result. It uses shuffles if the lanes are in one subgroup, and shared memory otherwise. The order of additions is
+// fixed.
+func (t *flashTile) reduceAcrossLanes(array expr.Array, op string) {
 	join := func(a, b expr.Expr) expr.Expr {
 		if op == "max" {
 			return expr.Call("max", a, b)

@@ -47,7 +47,7 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 	if e.Err != nil {
 		return "unknown"
 	}
-	blockLevels(e, b)
+	defineLevels(e, b)
 	typ, element := "float", "[e % 4u]"
 	switch width {
 	case 1:
@@ -78,6 +78,9 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 	blockFunction(e, b, typ+" "+name+"("+position+" i)", note, strings.Join(lines, "\n"))
 	return name
 }
+
+// wholeQuads is argument whole of firstOf for octets, because an octet begins a quad.
+const wholeQuads = true
 
 // firstOf returns the argument with which a decoder of quads finds element e: the first element of e's quad or, if
 // several quads share bytes, of the quad in bit field 0. whole says that e begins a quad.
@@ -148,8 +151,8 @@ func (f blockFormat) quadNote() string {
 	return note
 }
 
-// blockLevels adds the function levels_NAME, which decodes a quad to floats without its scale.
-func blockLevels(e *emit.Emitter, b *emit.Buffer) {
+// defineLevels adds the function levels_NAME, which decodes a quad to floats without its scale.
+func defineLevels(e *emit.Emitter, b *emit.Buffer) {
 	Parts(e, b)
 	f := blockFormatOf(e, b)
 	// Parts has added levels_NAME.
@@ -178,7 +181,7 @@ func WideQuants(e *emit.Emitter, b *emit.Buffer) string {
 // FieldWords adds the function that loads the raw words of four quads of each bit field, and returns its name.
 func FieldWords(e *emit.Emitter, b *emit.Buffer) string {
 	_, reading := cutRead(snippet(e, blockFormatOf(e, b).Decode.Quants), "words")
-	blockTree(e, b, "uvec4 words_NAME(uint block, uint e)",
+	defineTree(e, b, "uvec4 words_NAME(uint block, uint e)",
 		"// The words that have four quads in a row of each plane.", []syntax.Stmt{&syntax.Return{X: reading}})
 	return "words_" + b.Base
 }
@@ -189,7 +192,7 @@ func FieldQuants(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	rest, _ := cutRead(snippet(e, f.Decode.Quants), "words")
 	name := "quants_of_" + b.DType.String()
-	blockTree(e, b, "uvec4 "+name+"(uvec4 words"+f.fieldArg("uint p")+")",
+	defineTree(e, b, "uvec4 "+name+"(uvec4 words"+f.fieldArg("uint p")+")",
 		"// Four quads of a plane, out of such words.", syntax.Renamed(rest, map[string]string{"QUANTS": "uvec4"}))
 	return name
 }
@@ -222,14 +225,14 @@ func UnpackScale(e *emit.Emitter, b *emit.Buffer) (string, bool) {
 	}
 	name := "scale_of_" + b.DType.String()
 	head := ScaleType(f.BlockForm) + " " + name + "(uint word)"
-	blockTree(e, b, head, "// A scale, out of the word that has it.", unpack)
+	defineTree(e, b, head, "// A scale, out of the word that has it.", unpack)
 	return name, true
 }
 
 // ScaleWord adds the function that reads the word of a block that has its scale, and returns its name.
 func ScaleWord(e *emit.Emitter, b *emit.Buffer) string {
 	read, _ := cutScale(e, blockFormatOf(e, b))
-	blockTree(e, b, "uint scale_word_NAME(uint block)", "// The word that has the scale.", read)
+	defineTree(e, b, "uint scale_word_NAME(uint block)", "// The word that has the scale.", read)
 	return "scale_word_" + b.Base
 }
 
@@ -271,7 +274,7 @@ func mentionsElement(list []syntax.Stmt) bool {
 func PairQuants(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	body := syntax.Renamed(snippet(e, f.Decode.Quants), map[string]string{"QUANTS": "uvec2", "WORDS": "PAIRS"})
-	blockTree(e, b, "uvec2 quants2_NAME"+f.quadArgs(), f.quadNote()+", and the four after them, a byte each.", body)
+	defineTree(e, b, "uvec2 quants2_NAME"+f.quadArgs(), f.quadNote()+", and the four after them, a byte each.", body)
 	return "quants2_" + b.Base
 }
 
@@ -298,12 +301,12 @@ func snippet(e *emit.Emitter, body string) []syntax.Stmt {
 // blockFunction adds a function over the blocks of a buffer, unless the shader has it. head is its signature, note its
 // comment, and body a snippet.
 func blockFunction(e *emit.Emitter, b *emit.Buffer, head, note, body string) {
-	blockTree(e, b, head, note, snippet(e, strings.Trim(body, "\n")))
+	defineTree(e, b, head, note, snippet(e, strings.Trim(body, "\n")))
 }
 
-// blockTree adds a function over the blocks of a buffer, unless the shader has it. head is its signature, note its
+// defineTree adds a function over the blocks of a buffer, unless the shader has it. head is its signature, note its
 // comment, and body a parsed snippet.
-func blockTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax.Stmt) {
+func defineTree(e *emit.Emitter, b *emit.Buffer, head, note string, body []syntax.Stmt) {
 	f := blockFormatOf(e, b)
 	head = strings.ReplaceAll(head, "NAME", b.Base)
 	if e.Err != nil || !e.Once(head) {
@@ -352,19 +355,19 @@ func readerOf(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) string {
 		from, _ := expr.LiteralOf(expr.Of(start.String()))
 		return planeReader(e, b, name, int(from.V))
 	}
-	blockReader(e, b, name)
+	defineReader(e, b, name)
 	return name + "_" + b.Base
 }
 
-// blockReader adds one of the functions that read bytes of a block, for a buffer of whole blocks.
-func blockReader(e *emit.Emitter, b *emit.Buffer, name string) {
+// defineReader adds one of the functions that read bytes of a block, for a buffer of whole blocks.
+func defineReader(e *emit.Emitter, b *emit.Buffer, name string) {
 	if !e.Once(name + " " + b.Base) {
 		return
 	}
 	switch name {
 	// Its body calls short_NAME.
 	case "half":
-		blockReader(e, b, "short")
+		defineReader(e, b, "short")
 	case "words", "pairs":
 		words := map[string]int{"words": 4, "pairs": 2}[name]
 		e.AddFunction(

@@ -48,8 +48,7 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	} else {
 		lines = append(lines, "float16_t scale = float16_t(scale_NAME(block, first));")
 	}
-	// true: first, the octet's first element, also begins a quad
-	of := f.firstOf(b.DType, true) + f.fieldArg("e / STRIDEu % FIELDSu") + ")" + flip + ";"
+	of := f.firstOf(b.DType, wholeQuads) + f.fieldArg("e / STRIDEu % FIELDSu") + ")" + flip + ";"
 	if pairs {
 		PairQuants(e, b)
 		lines = append(lines, "uint e = first;", "uvec2 quads = quants2_NAME(block, "+of, "uvec4 octet;",
@@ -96,7 +95,7 @@ func octetFunction(e *emit.Emitter, b *emit.Buffer, lines []string) string {
 func levelsOctet(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	Parts(e, b) // adds scale_NAME and levels_NAME, which the lines below call
-	quad := "    vec4 quad = scale * levels_NAME(block, " + f.firstOf(b.DType, true) +
+	quad := "    vec4 quad = scale * levels_NAME(block, " + f.firstOf(b.DType, wholeQuads) +
 		f.fieldArg("e / STRIDEu % FIELDSu") + ");"
 	lines := []string{"uint block = i / ELEMSu, first = i % ELEMSu;", "float scale = scale_NAME(block, first);",
 		"uvec4 octet;",

@@ -36,7 +36,7 @@ func customName(op *ir.CustomOp) string { return "custom_" + strings.ReplaceAll(
 // applyCustom returns the call of a custom op's function.
 func (e *Emitter) applyCustom(v *kernel.Expr, target *scope) expr.Expr {
 	op := v.Op.Info().Custom
-	e.customFunction(op, v)
+	e.addCustomFunction(op, v)
 	var args []expr.Expr
 	for _, a := range v.Args {
 		args = append(args, e.valueFor(a, target))
@@ -66,9 +66,9 @@ func AttrType(k ir.AttrKind) string {
 	return map[ir.AttrKind]string{ir.AttrInt: "int", ir.AttrFloat: "float", ir.AttrBool: "bool"}[k]
 }
 
-// customFunction adds the function of a custom op for the types of v's arguments, unless the shader has it. GLSL
+// addCustomFunction adds the function of a custom op for the types of v's arguments, unless the shader has it. GLSL
 // overloads functions by argument types.
-func (ts *Types) customFunction(op *ir.CustomOp, v *kernel.Expr) {
+func (ts *Types) addCustomFunction(op *ir.CustomOp, v *kernel.Expr) {
 	var params []syntax.Param
 	param := func(typ, name string) {
 		if Reserved[name] {

@@ -35,14 +35,14 @@ func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base 
 	switch {
 	case !whole: // a quad may cross the end
 		name = e.Unset(q.Vector, base)
-		e.partialQuad(q, v, a, k, name)
+		e.setPartialQuad(q, v, a, k, name)
 	case inside:
 		name = e.Unset(q.Vector, base)
-		e.wholeQuad(q, v, a, k, name)
+		e.setWholeQuad(q, v, a, k, name)
 	default:
 		name = e.Variable(q.Vector, base, expr.Call(q.Vector, q.Zero))
 		e.OpenIf(expr.Binary("<", k, e.Dim(a.Extent)))
-		e.wholeQuad(q, v, a, k, name)
+		e.setWholeQuad(q, v, a, k, name)
 		e.Close()
 	}
 	return name
@@ -77,8 +77,8 @@ func (e *Emitter) vectorQuad(q QuadKind, v *kernel.Expr, a Along, k expr.Expr) e
 	return value
 }
 
-// wholeQuad sets the variable name to four neighbours that all exist.
-func (e *Emitter) wholeQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Expr) {
+// setWholeQuad sets the variable name to four neighbours that all exist.
+func (e *Emitter) setWholeQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Expr) {
 	if e.IsVector(v, a) {
 		e.Assign(name, e.vectorQuad(q, v, a, k))
 		return
@@ -88,17 +88,17 @@ func (e *Emitter) wholeQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Ex
 	})
 }
 
-// partialQuad sets the variable name to four neighbours. Some of them may be beyond the end: for these the shader reads
-// the last element again and uses 0 instead.
-func (e *Emitter) partialQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Expr) {
+// setPartialQuad sets the variable name to four neighbours. Some of them may be beyond the end: for these the shader
+// reads the last element again and uses 0 instead.
+func (e *Emitter) setPartialQuad(q QuadKind, v *kernel.Expr, a Along, k, name expr.Expr) {
 	end := e.Dim(a.Extent)
 	e.OpenLanes(4)
 	at := expr.Binary("+", k, Lane)
-	limited := "at_k"
+	cappedName := "at_k"
 	if a.Axis < e.K.FoldAxis() {
-		limited = "at_" + e.ParaName(a.Axis)
+		cappedName = "at_" + e.ParaName(a.Axis)
 	}
-	e.BindAxisLater(a.Axis, limited, e.capped(at, a.Extent))
+	e.BindAxisLater(a.Axis, cappedName, e.capped(at, a.Extent))
 	value := e.as(q.Scalar, v)
 	e.Assign(expr.At(name, Lane), e.Choose(q.Scalar, "neighbour", expr.Binary("<", at, end), value, q.Zero))
 	e.Close()

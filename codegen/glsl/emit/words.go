@@ -145,11 +145,22 @@ func vectorOfWords(t ir.DType, width int, words ...string) string {
 
 // StoreToWords returns the statement that stores the i-th unit, or vector of units, of a buffer.
 func (st *Storage) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax.Stmt {
-	verb, t, bits := "store", b.DType, unitBits(b.DType)
+	verb := "store"
 	if width > 1 {
 		verb = fmt.Sprintf("store%d", width)
 	}
-	name, array := b.access[verb], st.View(b, 1)
+	name := b.access[verb]
+	body := st.storeBody(b, width)
+	if st.Once(name) {
+		st.Add(fmt.Sprintf("void %s(uint i, %s v) {\n%s}\n", name, unitOf(b.DType, width), body))
+	}
+	return &syntax.Do{X: expr.Call(name, expr.Narrow(i), value)}
+}
+
+// storeBody returns the GLSL that stores v as the i-th group of width units of a buffer. Other invocations may store
+// the rest of a word at the same time, so a group smaller than a word is stored by atomics.
+func (st *Storage) storeBody(b *Buffer, width int) string {
+	t, bits, array := b.DType, unitBits(b.DType), st.View(b, 1)
 	unit := func(n int) string {
 		if width == 1 {
 			return st.bits(t, "v")
@@ -164,22 +175,17 @@ func (st *Storage) StoreToWords(b *Buffer, width int, i, value expr.Expr) syntax
 		}
 		return packed
 	}
-	var body string
 	switch whole := width * bits; {
 	case whole < 32:
 		word, shift := partOfWord(whole)
 		mask := fmt.Sprintf("%#xu", uint32(1)<<whole-1)
-		body = fmt.Sprintf("    uint bits = %s & %s, shift = %s;\n", pack(0, width), mask, shift) +
+		return fmt.Sprintf("    uint bits = %s & %s, shift = %s;\n", pack(0, width), mask, shift) +
 			fmt.Sprintf("    atomicAnd(%s[%s], ~(%s << shift));\n    atomicOr(%[1]s[%s], bits << shift);\n", array,
 				word, mask)
 	case whole == 32:
-		body = fmt.Sprintf("    %s[i] = %s;\n", array, pack(0, width))
-	default:
-		body = fmt.Sprintf("    %s[2u * i] = %s;\n    %[1]s[2u * i + 1u] = %[3]s;\n", array, pack(0, width/2),
-			pack(width/2, width/2))
+		return fmt.Sprintf("    %s[i] = %s;\n", array, pack(0, width))
 	}
-	if st.Once(name) {
-		st.Add(fmt.Sprintf("void %s(uint i, %s v) {\n%s}\n", name, unitOf(t, width), body))
-	}
-	return &syntax.Do{X: expr.Call(name, expr.Narrow(i), value)}
+	// two words
+	return fmt.Sprintf("    %s[2u * i] = %s;\n    %[1]s[2u * i + 1u] = %[3]s;\n", array, pack(0, width/2),
+		pack(width/2, width/2))
 }

@@ -378,7 +378,7 @@ func (c *coopMat2) resultTiles(s kernel.Store) []expr.Expr {
 	}
 	b := c.Buffers[s.Bind]
 	name := c.Fresh(c.Root, "finish_"+b.Base)
-	c.perElement(name, func() {
+	c.definePerElement(name, func() {
 		c.Return(c.AsFloat(s.Value))
 	})
 	for i, p := range c.pieces {
@@ -391,7 +391,7 @@ func (c *coopMat2) resultTiles(s kernel.Store) []expr.Expr {
 // storeElements writes the stores that cannot store a tile at a time.
 func (c *coopMat2) storeElements(stores []kernel.Store) {
 	name := c.Fresh(c.Root, "store_elements")
-	c.perElement(name, func() {
+	c.definePerElement(name, func() {
 		c.StoreAll(stores)
 		c.Return(c.MatMuls[0].Sums.Name)
 	})
@@ -401,9 +401,9 @@ func (c *coopMat2) storeElements(stores []kernel.Store) {
 	}
 }
 
-// perElement defines a GLSL function that body writes. Its parameters are the sums of an element, and the element's row
-// and column in the tile. It returns elements beyond the result unchanged.
-func (c *coopMat2) perElement(name string, body func()) {
+// definePerElement defines a GLSL function that body writes. Its parameters are the sums of an element, and the
+// element's row and column in the tile. It returns elements beyond the result unchanged.
+func (c *coopMat2) definePerElement(name string, body func()) {
 	params := []string{"const in uint tile_row", "const in uint tile_col"}
 	for _, p := range c.MatMuls {
 		params = append(params, "const in "+emit.MatrixElement(c.sums)+" "+p.Sums.Name.Text)

@@ -151,7 +151,7 @@ func (c *staging) load(st *staged, i, k0, line, octet expr.Expr) {
 		c.Assign(dst, expr.Call(c.unitType, expr.Uint(0)))
 	}
 	c.OpenIf(inside)
-	c.octet(st, inner, dst)
+	c.loadOctet(st, inner, dst)
 	c.Close()
 }
 
@@ -181,10 +181,10 @@ func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr
 	return expr.And(along, across)
 }
 
-// octet sets dst to an octet that begins inside the operand. inner is its first coordinate along the line. It takes the
-// cheapest of six ways: a load of aligned octets, of shifted octets or of a window, a block's decoder, int8 elements,
-// or two quads of floats.
-func (c *staging) octet(st *staged, inner, dst expr.Expr) {
+// loadOctet sets dst to an octet that begins inside the operand. inner is its first coordinate along the line. It takes
+// the cheapest of six ways: a load of aligned octets, of shifted octets or of a window, a block's decoder, int8
+// elements, or two quads of floats.
+func (c *staging) loadOctet(st *staged, inner, dst expr.Expr) {
 	v := st.unrounded
 	w, isWindow := schedule.WindowLoad(c.K, st.Value, st.axis)
 	at := func() expr.Expr { return c.IndexAt(v.Index, st.lineAxis, inner) }
@@ -202,11 +202,11 @@ func (c *staging) octet(st *staged, inner, dst expr.Expr) {
 		}
 		c.Assign(dst, value)
 	case isWindow:
-		c.windowOctet(w, st, inner, dst)
+		c.loadWindowOctet(w, st, inner, dst)
 	case c.isPacked(st):
 		c.Assign(dst, expr.Call(blocks.OctetDecoder(c.Emitter, c.Buffers[v.Bind]), expr.Narrow(at())))
 	case c.dtype.IsInteger():
-		c.byteOctet(st, inner, dst)
+		c.loadByteOctet(st, inner, dst)
 	default:
 		whole := schedule.DivisibleBy(c.extent(st.lineAxis), schedule.OctetElems)
 		low := c.quadAlong(v, st.lineAxis, inner, emit.Inside, st.Name+"_low")
@@ -225,9 +225,9 @@ func (c *staging) unitView(b *emit.Buffer) string {
 	return b.Name + "_" + emit.PlaneUnits[c.unit].View
 }
 
-// byteOctet sets dst to an octet of int8 elements that are computed, or not adjacent in memory. inner is the first
+// loadByteOctet sets dst to an octet of int8 elements that are computed, or not adjacent in memory. inner is the first
 // one's coordinate along the line.
-func (c *staging) byteOctet(st *staged, inner, dst expr.Expr) {
+func (c *staging) loadByteOctet(st *staged, inner, dst expr.Expr) {
 	c.Helper("pack_bytes", "ivec4")
 	whole := schedule.DivisibleBy(c.extent(st.lineAxis), c.unit)
 	for i := range c.unit / 4 {

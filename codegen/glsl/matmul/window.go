@@ -10,10 +10,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// windowOctet sets dst to eight neighbours of a window, such as the elements under a convolution's filter. They may be
-// unaligned, so they come from two octets of memory. Neighbours outside of the window are 0. inner is the first one's
-// coordinate along the operand's line.
-func (c *staging) windowOctet(w schedule.Window, st *staged, inner, dst expr.Expr) {
+// loadWindowOctet sets dst to eight neighbours of a window, such as the elements under a convolution's filter. They may
+// be unaligned, so they come from two octets of memory. Neighbours outside of the window are 0. inner is the first
+// one's coordinate along the operand's line.
+func (c *staging) loadWindowOctet(w schedule.Window, st *staged, inner, dst expr.Expr) {
 	c.OpenScope()
 	defer c.Close()
 	c.BindAxis(st.lineAxis, inner)

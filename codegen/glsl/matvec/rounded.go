@@ -76,7 +76,7 @@ func (r *roundedRows) quantizeShare(rows rowArrays, x func(h expr.Expr) expr.Exp
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads
 	size := v.Variable("uvec4", "size", expr.Of("uvec4(0u)"))
 	v.Repeat("h", roundedQuads, func(h expr.Expr) {
-		v.Assign(size, expr.Format("max(%s, floatBitsToUint(%s) & 0x7fffffffu)", size, x(h)))
+		v.Assign(size, expr.Format("max(%s, floatBitsToUint(%s) & "+magnitudeBits+")", size, x(h)))
 	})
 	top := v.Variable("uint", "top", expr.Of(fmt.Sprintf("max(max(%s.x, %s.y), max(%s.z, %s.w))", size, size, size,
 		size)))
@@ -102,14 +102,15 @@ func (r *roundedRows) declareSteps(top expr.Expr) (scale expr.Expr) {
 	if v.S.Digits == 0 {
 		// If an element is not finite, the scale is NaN; its int8 value does not matter.
 		v.Exactly("float", "steps", expr.Call("byte_steps", top))
-		largest := expr.Of(fmt.Sprintf("uintBitsToFloat(%s < 0x7f800000u ? %[1]s : 0x7fc00000u)", top))
+		largest := expr.Of(fmt.Sprintf("uintBitsToFloat(%s < "+infinityBits+" ? %[1]s : "+nanBits+")", top))
 		scale = v.Variable("float", "scale", expr.Binary("*", largest, expr.Float(float64(float32(1.0/127)), 32, "")))
 		return scale
 	}
 	// Steps is a power of two that brings the largest element below 2^22. If that element is infinite or NaN, the scale
-	// is that element, and steps makes all other elements tiny.
+	// is that element, and steps makes all other elements tiny. A number 2^n has the f32 bits n+127 << 23: with e for
+	// the stored exponent of the largest element, steps is 2^(148-e), and the scale 2^(e-148).
 	v.Exactly("uint", "exponent", expr.Format("clamp(%s >> 23, 22u, 254u)", top))
-	v.Exactly("bool", "special", expr.Binary(">=", top, expr.Of("0x7f800000u")))
+	v.Exactly("bool", "special", expr.Binary(">=", top, expr.Of(infinityBits)))
 	v.Exactly("float", "steps", expr.Format("uintBitsToFloat((special ? 1u : 275u - exponent) << 23)"))
 	return v.Variable("float", "scale",
 		expr.Of(fmt.Sprintf("special ? uintBitsToFloat(%s) : uintBitsToFloat(exponent - 21u << 23)", top)))

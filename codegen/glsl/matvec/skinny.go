@@ -154,17 +154,18 @@ func (r *skinny) accumulate() {
 	r.Close()
 	r.Blank()
 	if r.Stages(s) > 1 {
-		r.twoStages()
+		r.loopWithTwoStages()
 	} else {
-		r.oneStage()
+		r.loopWithOneStage()
 	}
 }
 
 // step is the distance between two steps of a subgroup along the contraction axis.
 func (r *skinny) step() int { return r.s.SubgroupsK * r.s.TileK }
 
-// twoStages writes the loop over the steps. While subgroups multiply one stage of shared memory, they fill the other.
-func (r *skinny) twoStages() {
+// loopWithTwoStages writes the loop over the steps. While subgroups multiply one stage of shared memory, they fill the
+// other.
+func (r *skinny) loopWithTwoStages() {
 	r.Comment("While one stage of shared memory is multiplied, the next step goes to the other.")
 	r.stage = r.Variable("uint", "stage", expr.Uint(0))
 	r.put()
@@ -177,9 +178,9 @@ func (r *skinny) twoStages() {
 	r.Close()
 }
 
-// oneStage writes the loop over the steps, with one stage of shared memory. Every subgroup passes the loop's barriers
-// equally often, also if the last step has elements for only some of them.
-func (r *skinny) oneStage() {
+// loopWithOneStage writes the loop over the steps, with one stage of shared memory. Every subgroup passes the loop's
+// barriers equally often, also if the last step has elements for only some of them.
+func (r *skinny) loopWithOneStage() {
 	var k0, exists expr.Expr // exists is the condition that the subgroup has elements in this step, or nil
 	if own := expr.Times(r.part, r.s.TileK); schedule.DivisibleBy(r.K.Fold, r.step()) {
 		k0 = r.OpenRolled("k0", own, r.Dim(r.K.Fold), r.step())
@@ -324,7 +325,7 @@ func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s position, w int) ex
 	// A byte in the mantissa of a half is the byte plus 1024. halves_of_bytes subtracts above.
 	above := 1024 + r.run.Form.Bias
 	if r.run.Form.Signed {
-		pair, above = expr.Binary("^", pair, expr.Of("0x80808080u")), above+128
+		pair, above = expr.Binary("^", pair, expr.Of(topOfEachByte)), above+128
 	}
 	r.Helper("halves_of_bytes", "float")
 	return expr.Call("halves_of_bytes", pair, expr.Of(fmt.Sprintf("float16_t(%d)", above)))
@@ -342,15 +343,15 @@ func (r *skinny) bytesOf(b *emit.Buffer, block expr.Expr, s position, w int) exp
 	return expr.Call("uvec4", quads...)
 }
 
-// signedBytes returns quants (as unsigned bytes) minus the format's bias. Adding 128-bias in each byte carries into no
-// other byte, because quants are below the bias plus 128.
+// signedBytes returns quants (as unsigned bytes) minus the format's bias. It adds 128-bias to each byte, and subtracts
+// 128 by flipping the top bit. The sum carries into no other byte, because quants are below the bias plus 128.
 func (r *skinny) signedBytes(bytes expr.Expr) expr.Expr {
 	f := r.run.Form
 	if f.Bias == 0 {
 		return bytes
 	}
 	return expr.Binary("^", expr.Binary("+", bytes, expr.Of(fmt.Sprintf("0x%08xu", uint32(128-f.Bias)*0x01010101))),
-		expr.Of("0x80808080u"))
+		expr.Of(topOfEachByte))
 }
 
 // putWeights decodes the loaded weights and stores them in shared memory.

@@ -164,7 +164,8 @@ func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 			expr.Call("bytes_signed", expr.Member(pair, "y")))
 	}
 	r.Helper("halves_of_bytes", "float")
-	return expr.Call("halves_of_bytes", expr.Binary("^", pair, expr.Of("0x80808080u")), expr.Of("float16_t(1152)"))
+	// A byte in the mantissa of a half is the byte plus 1024, and flipping its top bit has added 128.
+	return expr.Call("halves_of_bytes", expr.Binary("^", pair, expr.Of(topOfEachByte)), expr.Of("float16_t(1152)"))
 }
 
 // rowGroups is the number of groups of n elements in the rows of a step. If there are fewer rows than TileM, the last
@@ -233,7 +234,7 @@ func (r *skinny) rowScale(row, at expr.Expr) expr.Expr {
 // is the scale: infinities then become 1 or -1, and all other elements become 0.
 func (r *skinny) putFloats(four, row, at expr.Expr) {
 	x := r.Variable("vec4", "x", four)
-	tops := r.Variable("uvec4", "tops", expr.Of(fmt.Sprintf("floatBitsToUint(%s) & 0x7fffffffu", x)))
+	tops := r.Variable("uvec4", "tops", expr.Of(fmt.Sprintf("floatBitsToUint(%s) & "+magnitudeBits, x)))
 	top := r.Variable("uint", "top", expr.Of(fmt.Sprintf("max(max(%s.x, %[1]s.y), max(%[1]s.z, %[1]s.w))", tops)))
 	var sum expr.Expr
 	if r.Affine {
@@ -250,7 +251,7 @@ func (r *skinny) putFloats(four, row, at expr.Expr) {
 		bits = 21 // as putDigits needs
 	}
 	exponent := r.Variable("uint", "exponent", expr.Of(fmt.Sprintf("clamp(%s >> 23, %du, 254u)", top, bits+1)))
-	r.Exactly("bool", "special", expr.Binary(">=", top, expr.Of("0x7f800000u")))
+	r.Exactly("bool", "special", expr.Binary(">=", top, expr.Of(infinityBits)))
 	r.Assign(x, expr.Choose(expr.Of("special"), expr.Format("mix(vec4(0.0), sign(%s), isinf(%[1]s))", x),
 		expr.Format("%s * uintBitsToFloat(%du - %s << 23)", x, 254+bits, exponent)))
 	if r.Element == ir.I8 {
@@ -268,7 +269,8 @@ func (r *skinny) putFloats(four, row, at expr.Expr) {
 	r.Close()
 }
 
-// putDigits stores floats below 2^22 as three signed base-256 digits, least significant first.
+// putDigits stores floats below 2^22 as three signed base-256 digits, least significant first. Adding 128 at each digit
+// makes the digits unsigned, so that they are the bytes of the sum. Flipping their top bits subtracts the 128 again.
 func (r *skinny) putDigits(x, row, at expr.Expr) {
 	digits := r.Variable("uvec4", "digits", expr.Of(fmt.Sprintf("uvec4(ivec4(roundEven(%s)) + 0x808080) ^ 0x808080u",
 		x)))
@@ -283,6 +285,7 @@ func (r *skinny) putDigits(x, row, at expr.Expr) {
 // putHalves stores each float x below 2^15 as the sum of two f16 values. The first is x rounded to f16 precision. The
 // second is the remainder. Integer operations round x, because a compiler could remove a conversion to f16 and back.
 func (r *skinny) putHalves(x, row, at expr.Expr) {
+	// An f16 lacks the low 13 bits of an f32: half of their range is added before they are cleared.
 	rounded := fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)
 	high := r.Variable("vec4", "high", expr.Of(rounded))
 	low := r.Variable("vec4", "low", expr.Binary("-", x, high))

@@ -58,8 +58,14 @@ func (v *matVec) prepareArithmetic() {
 	}
 }
 
-// twoTo24 is 2^24 in GLSL. It is the factor between a quant and the quant unpacked as a subnormal f16 number.
-const twoTo24 = "16777216.0"
+// Numbers in GLSL.
+const (
+	twoTo24       = "16777216.0"  // the factor between a quant and the quant unpacked as a subnormal f16 number
+	infinityBits  = "0x7f800000u" // of an f32; the bits of NaN are larger
+	nanBits       = "0x7fc00000u"
+	magnitudeBits = "0x7fffffffu" // masks all bits of an f32 except the sign
+	topOfEachByte = "0x80808080u" // flipping them adds 128 to four signed bytes
+)
 
 // subnormal reports whether quants are unpacked as subnormal f16 numbers, which are 2^-24 times their value.
 func (v *matVec) subnormal() bool { return v.S.Subnormals && !v.S.IntDot }
@@ -131,12 +137,12 @@ func (r *stripReader) addColumn(at position, rows activations, j expr.Expr) {
 
 // addQuads multiplies the quads of a strip by all rows, and adds to dots.
 func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at position, dots, rows expr.Array) {
-	var wide expr.Array
+	var loaded expr.Array // all quants of the strip, if one load or function call gets several quads
 	switch {
 	case r.v.run.Wide(b.Binding):
-		wide = r.v.readWide(b, block, at)
+		loaded = r.v.readWide(b, block, at)
 	case r.v.run.Pairs(b.Binding):
-		wide = expr.Variable(r.v.Variable("uvec2", "quants", expr.Call(blocks.PairQuants(r.v.Emitter, b),
+		loaded = expr.Variable(r.v.Variable("uvec2", "quants", expr.Call(blocks.PairQuants(r.v.Emitter, b),
 			r.v.quadArgs(block, at, expr.Of("0u"))...)))
 	}
 	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
@@ -144,8 +150,8 @@ func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at position, dot
 		switch {
 		case r.v.run.Form.Levels:
 			product = r.v.floatProduct(expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...))
-		case wide.Len > 0:
-			product = r.v.bytesProduct(wideElement(wide, r.v.run.Quads, t))
+		case loaded.Len > 0:
+			product = r.v.bytesProduct(wideElement(loaded, r.v.run.Quads, t))
 		default:
 			product = r.v.bytesProduct(expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
 		}

@@ -42,11 +42,11 @@ func EmitGroup(e *emit.Emitter) {
 // countNumbers counts the elements of each group number in shared memory.
 func (w *groupWriter) countNumbers(numbers int64) {
 	w.Comment("How often does each number stand in the row?")
-	w.stride("i", "0u", expr.Uint(numbers).String(), func(i expr.Expr) {
+	w.overStride("i", "0u", expr.Uint(numbers).String(), func(i expr.Expr) {
 		w.Assign(expr.At(w.counts, i), expr.Uint(0))
 	})
 	w.Barrier()
-	w.stride("j", "0u", w.Dim(w.K.Fold).String(), func(j expr.Expr) {
+	w.overStride("j", "0u", w.Dim(w.K.Fold).String(), func(j expr.Expr) {
 		w.Do("atomicAdd", expr.At(w.counts, w.numberOf(j)), expr.Uint(1))
 	})
 	w.Barrier()
@@ -102,13 +102,13 @@ func (w *groupWriter) fillRows(numbers int64) {
 		w.Assign(w.at("place"), expr.Call("int", j))
 		w.Increment(expr.Of("place"))
 	})
-	w.stride("i", "own", "places", func(i expr.Expr) { w.Assign(w.at(i.Text), expr.Int(-1)) })
-	w.stride("i", "0u", fmt.Sprintf("places / %du", rows), func(i expr.Expr) {
+	w.overStride("i", "own", "places", func(i expr.Expr) { w.Assign(w.at(i.Text), expr.Int(-1)) })
+	w.overStride("i", "0u", fmt.Sprintf("places / %du", rows), func(i expr.Expr) {
 		w.Assign(expr.Format("%s[(first + %s) * %du]", w.table, i, w.width), expr.Call("int", w.number))
 	})
 	w.OpenIf(expr.Binary("==", w.number, expr.Uint(numbers-1)))
 	w.Comment("The groups left over.")
-	w.stride("i", fmt.Sprintf("(first + places / %du) * %du", rows, w.width),
+	w.overStride("i", fmt.Sprintf("(first + places / %du) * %du", rows, w.width),
 		expr.Uint(w.K.Group.Groups*w.width).String(), func(i expr.Expr) { w.Assign(expr.At(w.table, i), expr.Int(-1)) })
 	w.Close()
 }
@@ -121,8 +121,8 @@ func (w *groupWriter) at(place string) expr.Expr {
 		w.width)))
 }
 
-// stride writes a loop that distributes the numbers from first to end-1 over the invocations of the workgroup.
-func (w *groupWriter) stride(name, first, end string, body func(i expr.Expr)) {
+// overStride writes a loop that distributes the numbers from first to end-1 over the invocations of the workgroup.
+func (w *groupWriter) overStride(name, first, end string, body func(i expr.Expr)) {
 	from := expr.Plus(w.self, expr.Of(first))
 	if first != "0u" {
 		from = expr.Of(fmt.Sprintf("%s + %s", first, w.self))

@@ -41,7 +41,7 @@ func EmitSelect(e *emit.Emitter) {
 		w.loadOwn()
 		last, lastPlace := w.findLast()
 		w.collect(last, lastPlace)
-		r.network(w.selected)
+		r.sortByNetwork(w.selected)
 		r.storeSlots(w.selected)
 		r.LeaveShared()
 	})

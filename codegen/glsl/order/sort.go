@@ -18,7 +18,7 @@ func EmitSort(e *emit.Emitter) {
 	e.OverSpace(r.Place, func() {
 		p := r.shareSlots(schedule.SortSlots(e.K))
 		r.loadKeys(p)
-		r.network(p)
+		r.sortByNetwork(p)
 		r.storeSlots(p)
 		r.LeaveShared()
 	})
@@ -101,9 +101,9 @@ func (r sorter) sortKey(p kernel.Phase) expr.Expr {
 	return key
 }
 
-// network sorts the slots by a bitonic network. Each round merges pairs of sorted sequences, one ascending and one
-// descending, into sequences of twice the length (size). A merge compares slots at decreasing distances.
-func (r sorter) network(p sortSlots) {
+// sortByNetwork sorts the slots by a bitonic network. Each round merges pairs of sorted sequences, one ascending and
+// one descending, into sequences of twice the length (size). A merge compares slots at decreasing distances.
+func (r sorter) sortByNetwork(p sortSlots) {
 	r.Comment("Sort runs of growing size.")
 	size := r.OpenShifts("", "size", expr.Uint(2), "<=", expr.Uint(p.n))
 	r.OpenShifts("", "distance", expr.Binary(">>", size, expr.Uint(1)), ">", expr.Uint(0))

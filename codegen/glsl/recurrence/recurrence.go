@@ -109,11 +109,11 @@ func (w *writer) run() {
 	if !schedule.DivisibleBy(times, each) {
 		end = w.Variable("uint", "whole_groups", expr.Binary("-", end, expr.Binary("%", end, expr.Uint(each))))
 	}
-	w.groups(end, each)
+	w.overGroups(end, each)
 	if !schedule.DivisibleBy(times, each) {
 		w.Comment("The other times, one by one.")
 		t := w.OpenLoop("t", end, w.Dim(times), 1)
-		last := w.operands("last_", 1)
+		last := w.declareOperands("last_", 1)
 		last.load(t)
 		w.compute(last, t)
 		w.Close()
@@ -121,25 +121,25 @@ func (w *writer) run() {
 	w.storeState()
 }
 
-// groups writes the loop over groups of time steps.
-func (w *writer) groups(end expr.Expr, each int) {
+// overGroups writes the loop over groups of time steps.
+func (w *writer) overGroups(end expr.Expr, each int) {
 	if !w.s.Ahead {
 		t := w.OpenLoop("t0", expr.Of("0u"), end, each)
-		now := w.operands("", each)
+		now := w.declareOperands("", each)
 		now.load(t)
 		w.compute(now, t)
 		w.Close()
 		return
 	}
 	// next is loaded one group ahead.
-	next := w.operands("next_", each)
+	next := w.declareOperands("next_", each)
 	// The first group may not exist.
 	w.OpenBelow(w.K.Fold.Min() < int64(each), expr.Of("0u"), end)
 	next.load(expr.Of("0u"))
 	w.Close()
 	t := w.OpenFor("", "t0", expr.Of("0u"), end, expr.Uint(each))
-	now := w.operands("", each)
-	now.copy(next)
+	now := w.declareOperands("", each)
+	now.copyFrom(next)
 	w.Comment("Load what the next times need while these are computed.")
 	after := w.Variable("uint", "t1", expr.Plus(t, expr.Uint(each)))
 	w.OpenIf(expr.Binary("<", after, end))
@@ -158,8 +158,8 @@ type operands struct {
 	v       expr.Array                  // by time and row
 }
 
-// operands declares the operands of several time steps.
-func (w *writer) operands(prefix string, times int) *operands {
+// declareOperands declares the operands of several time steps.
+func (w *writer) declareOperands(prefix string, times int) *operands {
 	o := &operands{writer: w, times: times, vectors: map[*kernel.Expr]expr.Array{}}
 	names := []string{"q4", "k4", "a4", "b4", "decay4"} // in the order of Vectors
 	if w.r.A == nil {
@@ -191,7 +191,7 @@ func (o *operands) distinct() (list []*kernel.Expr) {
 	return list
 }
 
-// load loads the operands from time t0 on.
+// load writes the code that loads the operands of the time steps from t0 on into their registers.
 func (o *operands) load(t0 expr.Expr) {
 	o.each("u", o.times, func(u expr.Expr) {
 		o.BindAxis(o.K.FoldAxis(), o.Named("time", expr.Plus(t0, u)))
@@ -218,8 +218,8 @@ func (o *operands) load(t0 expr.Expr) {
 	})
 }
 
-// copy sets the operands to others.
-func (o *operands) copy(from *operands) {
+// copyFrom sets the operands to others.
+func (o *operands) copyFrom(from *operands) {
 	all := func(to, from expr.Array) {
 		o.each("i", to.Len, func(i expr.Expr) { o.Assign(to.At(i), from.At(i)) })
 	}

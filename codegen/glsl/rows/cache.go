@@ -40,12 +40,13 @@ func (r *Writer) bindKept(number int) {
 	}
 }
 
-// slotIndex returns the index of the current element in the arrays of kept values.
+// slotIndex returns the index of the current element in the arrays of kept values. An array has slots vectors of width
+// elements.
 func (r *Writer) slotIndex() expr.Expr {
 	switch {
-	case r.width == 1:
+	case r.width == 1: // the slot alone identifies the element
 		return r.slot
-	case r.slots == 1:
+	case r.slots == 1: // the lane alone does
 		return emit.Lane
 	}
 	return expr.Flat(r.slot, r.width, emit.Lane)

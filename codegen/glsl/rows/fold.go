@@ -90,10 +90,12 @@ func (r *Writer) beginFold(p kernel.Phase) fold {
 		return f
 	}
 	f.value = r.Variable(f.typ, p.Name+"_value", r.identity(p))
-	// No coordinate: every candidate beats it, and finishPlace finds it in empty rows.
-	f.place = r.Variable("int", p.Name, expr.Of("0x7fffffff"))
+	f.place = r.Variable("int", p.Name, expr.Of(noPlace))
 	return f
 }
+
+// noPlace stands for the coordinate of no element. Every candidate beats it, and finishPlace finds it in empty rows.
+const noPlace = "0x7fffffff"
 
 // identity returns the fold of no elements, such as 0 for a sum.
 func (r *Writer) identity(p kernel.Phase) expr.Expr {
@@ -178,7 +180,7 @@ func (r *Writer) finishPlace(f fold) expr.Expr {
 	if r.K.Fold.Min() > 0 {
 		return f.place
 	}
-	r.When(expr.Binary("==", f.place, expr.Of("0x7fffffff")), emit.Set(f.place, expr.Int(0)))
+	r.When(expr.Binary("==", f.place, expr.Of(noPlace)), emit.Set(f.place, expr.Int(0)))
 	r.Note("the row is empty")
 	return f.place
 }

@@ -62,7 +62,7 @@ func Emit(e *emit.Emitter) {
 // Place assigns a row to each group of lanes, or to each invocation. It may open blocks; see [emit.Emitter.OverSpace].
 func (r *Writer) Place(s emit.Space) {
 	if r.Group {
-		r.sharedRows(s)
+		r.divideAmongRows(s)
 	} else {
 		r.ownRow(s)
 	}
@@ -81,10 +81,10 @@ func (r *Writer) ownRow(s emit.Space) {
 	r.Split(s[0], 1, r.Invocations(s[0].Points[0], r.SpanName(s[0], "id")))
 }
 
-// sharedRows divides the workgroup into r.Rows rows of r.Lanes invocations each. If the last workgroup has more rows
-// than the tensor, the additional ones repeat the last row and store nothing, because every invocation must reach every
-// barrier. If the grid cannot have all workgroups, it opens a loop that goes on to their rows.
-func (r *Writer) sharedRows(s emit.Space) {
+// divideAmongRows divides the workgroup into r.Rows rows of r.Lanes invocations each. If the last workgroup has more
+// rows than the tensor, the additional ones repeat the last row and store nothing, because every invocation must reach
+// every barrier. If the grid cannot have all workgroups, it opens a loop that goes on to their rows.
+func (r *Writer) divideAmongRows(s emit.Space) {
 	n := s[0].Points[0]
 	goAround := r.SetGrid(0, s[0].Points, int64(r.Rows))
 	r.numberLocal()

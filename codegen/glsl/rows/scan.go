@@ -31,9 +31,9 @@ func EmitScan(e *emit.Emitter) {
 	w.phase.typ = w.ComputeType(kernel.AccType(w.phase.Phase.Value.DType))
 	w.NeedType(w.phase.typ)
 	w.runs, _ = e.K.Fold.Quo(int64(w.width))
-	along := w.oneLane
+	along := w.scanByOneLane
 	if group {
-		along = w.manyLanes
+		along = w.scanByLanes
 	}
 	e.OverSpace(w.Place, along)
 }
@@ -64,8 +64,8 @@ func (w *scanWriter) value() expr.Expr {
 	return w.Coerce(w.ComputeType(w.phase.Value.DType), w.phase.typ, w.Eval(w.phase.Value))
 }
 
-// oneLane writes the scan of a row by one invocation.
-func (w *scanWriter) oneLane() {
+// scanByOneLane writes the scan of a row by one invocation.
+func (w *scanWriter) scanByOneLane() {
 	w.Comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
 	sum := w.Variable(w.phase.typ, w.phase.Name, w.empty())
 	j := expr.Of("0u")
@@ -96,9 +96,9 @@ func (w *scanWriter) reach() string {
 	return "up to"
 }
 
-// manyLanes writes the scan of a row by several lanes. In each tile, every lane folds its own run. Then it adds the
+// scanByLanes writes the scan of a row by several lanes. In each tile, every lane folds its own run. Then it adds the
 // folds of the earlier lanes and of the earlier tiles.
-func (w *scanWriter) manyLanes() {
+func (w *scanWriter) scanByLanes() {
 	w.Comment("%s: the %s %s each element.", w.phase.Name, combineWords[w.phase.Combine], w.reach())
 	t := &scanTile{loop: !w.runs.IsStatic() || w.runs.Add > int64(w.Lanes)}
 	j := w.Thread
@@ -109,8 +109,8 @@ func (w *scanWriter) manyLanes() {
 		j = w.Variable("uint", w.runName(), expr.Binary("+", first, w.Thread))
 	}
 	t.run = emit.RunOf(w.K.FoldAxis(), w.width, j, "j")
-	w.inTile(t, j)
-	w.ownRun(t)
+	w.setCondition(t, j)
+	w.foldOwnRun(t)
 	before, all := w.acrossLanes(t)
 	w.storeRun(t, sum, before)
 	if t.loop {
@@ -123,8 +123,8 @@ func (w *scanWriter) manyLanes() {
 	w.LeaveShared()
 }
 
-// inTile sets the condition that the lane has a run in the tile.
-func (w *scanWriter) inTile(t *scanTile, j expr.Expr) {
+// setCondition sets t.cond to the condition that the lane has a run in the tile. It stays nil if every lane has one.
+func (w *scanWriter) setCondition(t *scanTile, j expr.Expr) {
 	if _, whole := w.runs.Quo(int64(w.Lanes)); !whole || !w.runs.IsStatic() {
 		t.cond = expr.Binary("<", j, w.Dim(w.runs))
 	}
@@ -133,8 +133,8 @@ func (w *scanWriter) inTile(t *scanTile, j expr.Expr) {
 	}
 }
 
-// ownRun folds the elements of the lane's run.
-func (w *scanWriter) ownRun(t *scanTile) {
+// foldOwnRun folds the elements of the lane's run.
+func (w *scanWriter) foldOwnRun(t *scanTile) {
 	t.total = w.Variable(w.phase.typ, "own", w.empty())
 	// Results inside a run differ, so keep one per element.
 	if w.width > 1 {

@@ -196,8 +196,8 @@ func (x *Expr) Map(change func(*Expr) *Expr) *Expr {
 	return change(x)
 }
 
-// names calls visit for each name in an expression: variables, functions and types.
-func (x *Expr) names(visit func(string)) {
+// visitNames calls visit for each name in an expression: variables, functions and types.
+func (x *Expr) visitNames(visit func(string)) {
 	switch x.Op {
 	case Name:
 		visit(x.Text)
@@ -205,7 +205,7 @@ func (x *Expr) names(visit func(string)) {
 		EachName(x.Callee(), visit)
 	}
 	for _, a := range x.Args {
-		a.names(visit)
+		a.visitNames(visit)
 	}
 }
 
@@ -227,11 +227,11 @@ func renaming(names map[string]string) func(*Expr) *Expr {
 
 // EachName calls visit for each name in a source, such as those in a type. It skips comments, and words after a dot.
 func EachName(s string, visit func(string)) {
-	words(s, func(from, to int) { visit(s[from:to]) })
+	visitWords(s, func(from, to int) { visit(s[from:to]) })
 }
 
-// words calls visit with the position of each word of a source that does not follow a dot. It skips comments.
-func words(s string, visit func(from, to int)) {
+// visitWords calls visit with the position of each word of a source that does not follow a dot. It skips comments.
+func visitWords(s string, visit func(from, to int)) {
 	for i := 0; i < len(s); {
 		switch {
 		case strings.HasPrefix(s[i:], "//"):
@@ -262,7 +262,7 @@ func renamed(s string, names map[string]string) string {
 	}
 	var b strings.Builder
 	at := 0
-	words(s, func(from, to int) {
+	visitWords(s, func(from, to int) {
 		if n, ok := names[s[from:to]]; ok {
 			b.WriteString(s[at:from] + n)
 			at = to

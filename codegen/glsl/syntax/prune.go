@@ -97,11 +97,11 @@ func withoutUnread(list []Stmt) []Stmt {
 	Visit(list, func(s Stmt) {
 		name, reads := assigned(s)
 		if name == "" {
-			stmtNames(s, func(n string) { delete(unread, n) })
+			visitStmtNames(s, func(n string) { delete(unread, n) })
 			return
 		}
 		for _, x := range reads {
-			x.names(func(n string) {
+			x.visitNames(func(n string) {
 				// A variable that is read only to compute its own next value is unread.
 				if n != name {
 					delete(unread, n)

@@ -74,8 +74,8 @@ func blocks(s Stmt) (first, second []Stmt) {
 	return nil, nil
 }
 
-// exprs calls visit for each expression of a statement, but not for expressions of the statements inside it.
-func exprs(s Stmt, visit func(*Expr)) {
+// visitExprs calls visit for each expression of a statement, but not for expressions of the statements inside it.
+func visitExprs(s Stmt, visit func(*Expr)) {
 	each := func(x *Expr) {
 		if x != nil {
 			visit(x)
@@ -100,11 +100,11 @@ func exprs(s Stmt, visit func(*Expr)) {
 		each(s.Cond)
 	case *For:
 		if s.Init != nil {
-			exprs(s.Init, visit)
+			visitExprs(s.Init, visit)
 		}
 		each(s.Cond)
 		if s.Post != nil {
-			exprs(s.Post, visit)
+			visitExprs(s.Post, visit)
 		}
 	}
 }
@@ -121,16 +121,17 @@ func Visit(list []Stmt, visit func(Stmt)) {
 
 // Walk calls visit for all expressions in a list of statements, and for their parts.
 func Walk(list []Stmt, visit func(*Expr)) {
-	Visit(list, func(s Stmt) { exprs(s, func(x *Expr) { x.Walk(visit) }) })
+	Visit(list, func(s Stmt) { visitExprs(s, func(x *Expr) { x.Walk(visit) }) })
 }
 
 // Names calls visit for every name in statements, except where a declaration introduces it.
 func Names(list []Stmt, visit func(string)) {
-	Visit(list, func(s Stmt) { stmtNames(s, visit) })
+	Visit(list, func(s Stmt) { visitStmtNames(s, visit) })
 }
 
-// stmtNames calls visit for every name in s, except where a declaration introduces it. It leaves out the blocks inside.
-func stmtNames(s Stmt, visit func(string)) {
+// visitStmtNames calls visit for every name in s, except where a declaration introduces it. It leaves out the blocks
+// inside.
+func visitStmtNames(s Stmt, visit func(string)) {
 	switch s := s.(type) {
 	case *Verbatim:
 		EachName(s.Text, visit)
@@ -141,7 +142,7 @@ func stmtNames(s Stmt, visit func(string)) {
 			EachName(d.Type, visit)
 		}
 	}
-	exprs(s, func(x *Expr) { x.names(visit) })
+	visitExprs(s, func(x *Expr) { x.visitNames(visit) })
 }
 
 // Map returns statements with change applied to all parts of their expressions, as [Expr.Map] does.
@@ -252,12 +253,12 @@ func (d *Definition) Signature() string {
 func (d *Definition) Names(visit func(string)) {
 	for _, p := range d.Params {
 		for _, x := range p.Dims {
-			x.names(visit)
+			x.visitNames(visit)
 		}
 	}
 	Names(d.Body, visit)
 	if d.Value != nil {
-		d.Value.names(visit)
+		d.Value.visitNames(visit)
 	}
 }
 

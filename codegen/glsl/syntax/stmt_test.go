@@ -143,7 +143,7 @@ func TestPrecise(t *testing.T) {
 		t.Errorf("%s, want %s", have, want)
 	}
 	var names []string
-	twice.names(func(n string) { names = append(names, n) })
+	twice.visitNames(func(n string) { names = append(names, n) })
 	if have, want := strings.Join(names, " "), "fadd a b c"; have != want {
 		t.Errorf("it mentions %s, want %s", have, want)
 	}

@@ -7,21 +7,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// attention computes an attention kernel directly from its definition: row by row, with all scores of a row in memory.
-// dims has the run-time extents of the parallel axes, and keys is the number of keys.
-func (r *run) attention(dims []int, keys int64) {
+// computeAttention computes an attention kernel directly from its definition: row by row, with all scores of a row in
+// memory. dims has the run-time extents of the parallel axes, and keys is the number of keys.
+func (r *run) computeAttention(dims []int, keys int64) {
 	ax := r.k.AttentionAxes()
 	rows, elements := dims[:ax.Value], dims[ax.Value]
 	for _, row := range r.m.order(rows) {
 		r.moveTo(row, rows)
 		r.at = append(r.at[:ax.Value], 0, 0, 0, 0) // value, key, contraction and factor axes
-		r.attentionRow(keys, elements)
+		r.computeAttentionRow(keys, elements)
 	}
 }
 
-// attentionRow computes an attention for one row of queries, up to `keys` keys, and runs the stores of the row and of
-// its `elements` elements.
-func (r *run) attentionRow(keys int64, elements int) {
+// computeAttentionRow computes an attention for one row of queries, up to `keys` keys, and runs the stores of the row
+// and of its `elements` elements.
+func (r *run) computeAttentionRow(keys int64, elements int) {
 	ax := r.k.AttentionAxes()
 	first, end := r.keysOf(keys)
 	scores := make([]number, max(end-first, 0))
@@ -53,10 +53,10 @@ func (r *run) attentionRow(keys int64, elements int) {
 	for e := range elements {
 		r.moveAlong(ax.Value, int64(e))
 		r.accs[2] = r.weighted(scores, first)
-		r.stores(true)
+		r.runStores(oncePerElement)
 	}
 	r.moveAlong(ax.Value, 0)
-	r.stores(false)
+	r.runStores(oncePerRow)
 }
 
 // keysOf returns the keys, first to end-1, that the current row sees within its run of keys (see kernel.AttentionAxes).

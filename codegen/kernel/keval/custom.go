@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// custom runs a custom kernel by its op's Go reference: it reads every element of the arguments and stores every
+// runCustom runs a custom kernel by its op's Go reference: it reads every element of the arguments and stores every
 // element of the results. It cannot check which elements the GLSL itself accesses.
-func (r *run) custom() {
+func (r *run) runCustom() {
 	c := r.k.Custom
 	op := c.Op.Info().Custom
 	args := make([]*ir.Data, c.Args)

@@ -65,8 +65,8 @@ type pending struct {
 	v     number
 }
 
-// step runs the kernel of step i at every point of its parallel axes.
-func (m *Machine) step(i int, symbols map[string]int64, elems []int64) (err error) {
+// runStep runs the kernel of step i at every point of its parallel axes.
+func (m *Machine) runStep(i int, symbols map[string]int64, elems []int64) (err error) {
 	k := m.kernels[i]
 	r := &run{m: m, k: k, step: m.prog.Steps[i], symbols: symbols, extents: map[ir.Dim]int64{}, elems: elems,
 		touched: make([][]touch, len(m.prog.Buffers))}
@@ -77,7 +77,7 @@ func (m *Machine) step(i int, symbols map[string]int64, elems []int64) (err erro
 	}()
 	defer bailout.Caught(&err)
 	if k.Family == kernel.FamilyCustom {
-		r.custom()
+		r.runCustom()
 		return nil
 	}
 	r.prepare()
@@ -89,9 +89,9 @@ func (m *Machine) step(i int, symbols map[string]int64, elems []int64) (err erro
 	}
 	switch k.Family {
 	case kernel.FamilyAttention:
-		r.attention(dims, fold)
+		r.computeAttention(dims, fold)
 	case kernel.FamilyRecurrence:
-		r.recurrence(dims, fold)
+		r.computeRecurrence(dims, fold)
 	default:
 		for _, n := range m.order(dims) {
 			r.moveTo(n, dims)
@@ -177,12 +177,12 @@ func (r *run) compute(fold int64) {
 	case family == kernel.FamilyScan:
 		r.scan(fold)
 	case family == kernel.FamilyGroup:
-		r.group(fold)
+		r.computeGroups(fold)
 	case r.skipped(): // scans and groups have no guard
 	case family == kernel.FamilyQuantize:
 		r.quantize(fold)
 	case family == kernel.FamilySort:
-		r.sort(fold)
+		r.sortRow(fold)
 	default:
 		r.foldAndStore(fold)
 	}
@@ -201,9 +201,9 @@ func (r *run) foldAndStore(fold int64) {
 		r.doing, r.number = "product", i
 		r.accs[i] = r.matmul(i)
 	}
-	r.stores(false)
+	r.runStores(oncePerRow)
 	if r.k.Family == kernel.FamilyRow {
-		r.eachElement(fold, func(int64) { r.stores(true) })
+		r.eachElement(fold, func(int64) { r.runStores(oncePerElement) })
 	}
 }
 
@@ -245,7 +245,7 @@ func (r *run) scan(fold int64) {
 		if !p.Exclusive {
 			r.accs[0] = f.result()
 		}
-		r.stores(true)
+		r.runStores(oncePerElement)
 	})
 }
 
@@ -260,9 +260,15 @@ func (r *run) eachElement(fold int64, f func(j int64)) {
 	}
 }
 
-// stores runs the stores per element if perElement is set, and otherwise the others. It computes all values before it
-// stores any, as a device may.
-func (r *run) stores(perElement bool) {
+// Arguments of runStores.
+const (
+	oncePerElement = true
+	oncePerRow     = false
+)
+
+// runStores runs the stores per element if perElement is set, and otherwise the others. It computes all values before
+// it stores any, as a device may.
+func (r *run) runStores(perElement bool) {
 	r.pending = r.pending[:0]
 	for i, s := range r.k.Stores {
 		if s.PerElement != perElement || r.skipsColumn(s) {

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/internal/bailout"
 )
 
-// group writes the rows of the table for the current group number.
-func (r *run) group(fold int64) {
+// computeGroups writes the rows of the table for the current group number.
+func (r *run) computeGroups(fold int64) {
 	bailout.Check(r.k.CheckGroup())
 	g, number := r.k.Group, r.at[0]
 	before, own := int64(0), []int64{} // table rows of smaller numbers; elements of this number

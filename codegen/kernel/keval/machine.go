@@ -102,7 +102,7 @@ func (l *level) run() {
 	}
 	for _, i := range l.steps {
 		if !l.m.isOff(i) {
-			bailout.Check(l.m.step(i, l.symbols, l.elems))
+			bailout.Check(l.m.runStep(i, l.symbols, l.elems))
 		}
 	}
 	l.steps = nil

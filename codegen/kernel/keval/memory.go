@@ -84,7 +84,7 @@ func (r *run) load(bind int, x int64) number {
 		return number{undef: true}
 	}
 	if b.Write {
-		r.claim(buf, x, false)
+		r.claim(buf, x, reading)
 	}
 	if per := int64(b.DType.BlockElems()); b.DType.IsPacked() {
 		// Several elements share a byte: shift this one to its low bits.
@@ -133,7 +133,7 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) {
 	if n := r.elemsOf(b, buf); x < 0 || x >= n {
 		fail("element %d of %s is outside its %d elements", x, r.m.name(buf), n)
 	}
-	r.claim(buf, x, true)
+	r.claim(buf, x, writing)
 	var raw [8]byte
 	size := b.DType.BlockBytes()
 	encode(raw[:size], b.DType, v, t)
@@ -146,6 +146,12 @@ func (r *run) store(bind int, x int64, v number, t ir.DType) {
 	}
 	r.m.mem[buf].put(buf, x*int64(size), raw[:size])
 }
+
+// Arguments of claim.
+const (
+	reading = false
+	writing = true
+)
 
 // claim records that the current point reads element x of a buffer that this step writes, or writes it if write is set.
 // It fails if another point writes the element too, because on a device both may run at the same time.

@@ -31,7 +31,7 @@ func (r *run) storeBlock(bind int, block int64, raw []byte) {
 	if n := r.elems[buf] / int64(b.DType.BlockElems()); !b.Write || block < 0 || block >= n {
 		fail("block %d of %s, which has %d (declared written: %v)", block, r.m.name(buf), n, b.Write)
 	}
-	r.claim(buf, block, true)
+	r.claim(buf, block, writing)
 	r.m.mem[buf].put(buf, block*int64(len(raw)), raw)
 }
 

@@ -2,9 +2,9 @@ package keval
 
 import "github.com/vkc-go/vkc/ir"
 
-// recurrence computes a recurrence directly from its definition, row by row. dims has the run-time extents of the
-// parallel axes, and times is the number of time steps.
-func (r *run) recurrence(dims []int, times int64) {
+// computeRecurrence computes a recurrence directly from its definition, row by row. dims has the run-time extents of
+// the parallel axes, and times is the number of time steps.
+func (r *run) computeRecurrence(dims []int, times int64) {
 	keys := int(r.k.Recurrence.Keys.Add)
 	for _, row := range r.m.order(dims) {
 		r.moveTo(row, dims)
@@ -20,14 +20,14 @@ func (r *run) recurrence(dims []int, times int64) {
 			r.accs[0] = r.nextState(state)
 			// Stores of y do not depend on the key.
 			r.moveAlong(r.k.KeyAxis(), 0)
-			r.stores(true)
+			r.runStores(oncePerElement)
 			r.inFold = false
 		}
 		r.moveAlong(r.k.FoldAxis(), 0)
 		for j, s := range state {
 			r.moveAlong(r.k.KeyAxis(), int64(j))
 			r.accs[1] = number{f: ir.RoundTo(s.f, ir.F32), undef: s.undef}
-			r.stores(false)
+			r.runStores(oncePerRow)
 		}
 	}
 }

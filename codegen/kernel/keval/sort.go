@@ -10,8 +10,8 @@ import (
 // perElement reports whether a kernel family has one result of its phase per element, rather than per row.
 func perElement(f kernel.Family) bool { return f == kernel.FamilyScan || f == kernel.FamilySort }
 
-// sort orders a row of fold elements and runs the stores once per rank.
-func (r *run) sort(fold int64) {
+// sortRow orders a row of fold elements and runs the stores once per rank.
+func (r *run) sortRow(fold int64) {
 	p := r.k.Phases[0]
 	var keys []number
 	var order []int64
@@ -35,7 +35,7 @@ func (r *run) sort(fold int64) {
 	})
 	r.eachElement(r.extent(r.k.Take), func(place int64) {
 		r.accs[0] = number{i: order[place], undef: undef}
-		r.stores(true)
+		r.runStores(oncePerElement)
 	})
 }
 
