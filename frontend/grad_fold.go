@@ -245,7 +245,7 @@ func (c GradCall) cumExtremum() Tensor {
 	return c.Grad.zeros().ScatterAdd(axis, source, c.Grad)
 }
 
-// init adds the gradient rules of reductions, scans and ops on rows.
+// init adds the gradient rules of reductions.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpSum:       first(GradCall.spreadGrad),
@@ -273,7 +273,12 @@ func init() {
 			dev := x.Deviations(axes...).MulScalar(2)
 			return c.spreadGrad().as(x).Mul(dev.Div(n.Max(n.Lit(0))))
 		}),
+	})
+}
 
+// init adds the gradient rules of scans and sorts.
+func init() {
+	gradRows(map[ir.Op]gradRule{
 		ir.OpCumSum:  first(cumSum),
 		ir.OpCumProd: first(cumProd),
 		ir.OpCumMax:  first(GradCall.cumExtremum),
@@ -282,7 +287,12 @@ func init() {
 			order := c.Args[0].unary(ir.OpArgsort, c.Attrs...)
 			return c.Grad.zeros().ScatterDistinct(c.axis(), order, c.Grad)
 		}),
+	})
+}
 
+// init adds the gradient rules of ops on rows.
+func init() {
+	gradRows(map[ir.Op]gradRule{
 		ir.OpSoftmax: first(func(c GradCall) Tensor {
 			y, g := c.Result.wide(), c.Grad.wide()
 			return y.Mul(g.Sub(g.Mul(y).SumKeep(c.axis())))

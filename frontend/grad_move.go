@@ -254,7 +254,7 @@ func readRows(c GradCall, base Tensor) (at, inside Tensor) {
 	return at, inside.Squeeze(c.Args[1].Rank() - 1)
 }
 
-// init adds the gradient rules of ops that move elements.
+// init adds the gradient rules of ops that move elements to fixed places.
 func init() {
 	gradRows(map[ir.Op]gradRule{
 		ir.OpReshape:   first(reshapeGrad),
@@ -270,7 +270,12 @@ func init() {
 		ir.OpPad:    padGrad,
 		ir.OpTril:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTril, c.Attrs...) }),
 		ir.OpTriu:   first(func(c GradCall) Tensor { return c.Grad.unary(ir.OpTriu, c.Attrs...) }),
+	})
+}
 
+// init adds the gradient rules of ops that move elements by indices.
+func init() {
+	gradRows(map[ir.Op]gradRule{
 		// Gathers clamp indices, so the gradient adds at clamped indices. It adds in the order of the indices, so that
 		// the bits are the same in every run.
 		ir.OpGather: first(func(c GradCall) Tensor {

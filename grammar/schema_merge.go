@@ -212,6 +212,17 @@ func declared(o *object) []string {
 	return nil
 }
 
+// pairsOf returns anyOf of the intersection of two anyOf: (a1 or a2) and (b1 or b2) is one of all pairs.
+func pairsOf(a, b []any) (pairs []any) {
+	pairs = []any{}
+	for _, x := range a {
+		for _, y := range b {
+			pairs = append(pairs, allOf(x, y))
+		}
+	}
+	return pairs
+}
+
 // mergeKey returns the intersection of two values of a keyword. If the intersection is empty, the error is errNever.
 // Any other error means that the grammar cannot express the intersection.
 func (s *schemas) mergeKey(key string, a, b any) (any, error) {
@@ -250,14 +261,8 @@ func (s *schemas) mergeKey(key string, a, b any) (any, error) {
 		}
 		return a, nil
 	case "anyOf":
-		// (a1 or a2) and (b1 or b2) is one of all pairs.
-		if both := []any{}; s.spend(64 * len(listA) * len(listB)) {
-			for _, x := range listA {
-				for _, y := range listB {
-					both = append(both, allOf(x, y))
-				}
-			}
-			return both, nil
+		if s.spend(64 * len(listA) * len(listB)) {
+			return pairsOf(listA, listB), nil
 		}
 	case "required", "allOf":
 		if isListA && isListB {

@@ -119,10 +119,12 @@ type bound struct {
 	open bool // whether the range excludes the number itself
 }
 
+// The ends of a range of numbers. A number inside is beyond a bound in the direction of the sign.
+const lowEnd, highEnd = 1, -1
+
 // bounds reads one end of a range of numbers from two keywords: names[0] is an inclusive bound, such as minimum, and
-// names[1] an exclusive one. sign is 1 for the lower end and -1 for the upper end. It returns the tighter bound, or nil
-// if there is none.
-func (s *schemas) bounds(o *object, where string, sign int, names ...string) (b *bound) {
+// names[1] an exclusive one. It returns the tighter bound, or nil if there is none.
+func (s *schemas) bounds(o *object, where string, end int, names ...string) (b *bound) {
 	for i, name := range names {
 		if !o.has(name) {
 			continue
@@ -132,7 +134,7 @@ func (s *schemas) bounds(o *object, where string, sign int, names ...string) (b 
 			s.fail(where, "%s is %.40v: want a number of at most %d digits", name, o.values[name], maxDigits)
 			return nil
 		}
-		if b == nil || at.compare(b.decimal)*sign >= 0 {
+		if b == nil || at.compare(b.decimal)*end >= 0 {
 			b = &bound{at, i == 1}
 		}
 	}
@@ -153,7 +155,7 @@ var one = big.NewInt(1)
 
 // toWhole returns the smallest integer of the range above a lower bound, or the largest one below an upper bound, as an
 // inclusive bound.
-func (b *bound) toWhole(lower bool) *bound {
+func (b *bound) toWhole(end int) *bound {
 	if b == nil {
 		return nil
 	}
@@ -167,9 +169,9 @@ func (b *bound) toWhole(lower bool) *bound {
 	}
 	at := floor
 	switch {
-	case lower && b.open:
+	case end == lowEnd && b.open:
 		at.Add(floor, one)
-	case lower:
+	case end == lowEnd:
 		at = ceil
 	case b.open:
 		at = ceil.Sub(ceil, one)
@@ -179,11 +181,11 @@ func (b *bound) toWhole(lower bool) *bound {
 
 // number returns the expression of the numbers that a schema allows. With whole they are integers.
 func (s *schemas) number(o *object, where string, whole bool) *expr {
-	low := s.bounds(o, where, 1, "minimum", "exclusiveMinimum")
-	high := s.bounds(o, where, -1, "maximum", "exclusiveMaximum")
+	low := s.bounds(o, where, lowEnd, "minimum", "exclusiveMinimum")
+	high := s.bounds(o, where, highEnd, "maximum", "exclusiveMaximum")
 	for _, name := range textsOf(o.values["format"]) {
 		if ends, ok := numberFormats[name]; ok && whole {
-			low, high = tighter(low, ends[0], 1), tighter(high, ends[1], -1)
+			low, high = tighter(low, ends[0], lowEnd), tighter(high, ends[1], highEnd)
 		}
 	}
 	if o.has("multipleOf") {
@@ -192,7 +194,7 @@ func (s *schemas) number(o *object, where string, whole bool) *expr {
 		case step == nil:
 			s.leave(where, "multipleOf", " unless it is a power of ten")
 		case step.whole.Sign() > 0: // 1 or more
-			return s.multiples(low.toWhole(true), high.toWhole(false), len(step.whole.String())-1)
+			return s.multiples(low.toWhole(lowEnd), high.toWhole(highEnd), len(step.whole.String())-1)
 		case !whole:
 			return signed(low, high, len(step.fraction))
 		}
@@ -204,25 +206,27 @@ func (s *schemas) number(o *object, where string, whole bool) *expr {
 		return s.add("integer", func() *expr { return seq(optional(text("-")), anyWhole()) })
 	}
 	if whole {
-		return signed(low.toWhole(true), high.toWhole(false), 0)
+		return signed(low.toWhole(lowEnd), high.toWhole(highEnd), 0)
 	}
-	return signed(low, high, -1) // any number of digits after the point
+	return signed(low, high, anyPlaces)
 }
 
 // powerOfTen returns a number if it is a power of ten, and else nil.
 func powerOfTen(v any) *decimal {
 	d, ok := decimalOf(v)
-	if !ok || d.negative || strings.Trim(d.whole.String()+d.fraction, "0") != "1" ||
-		d.whole.Sign() > 0 && d.fraction != "" {
+	if !ok || d.negative || d.whole.Sign() > 0 && d.fraction != "" {
+		return nil
+	}
+	if strings.Trim(d.whole.String()+d.fraction, "0") != "1" { // its digits without the zeros around them
 		return nil
 	}
 	return &d
 }
 
-// tighter returns the tighter of a bound and a number.
-func tighter(b *bound, n json.Number, sign int) *bound {
+// tighter returns the tighter of a bound and a number, for one end of a range.
+func tighter(b *bound, n json.Number, end int) *bound {
 	d, _ := decimalOf(n)
-	if b == nil || d.compare(b.decimal)*sign > 0 {
+	if b == nil || d.compare(b.decimal)*end > 0 {
 		return &bound{d, false}
 	}
 	return b
@@ -273,7 +277,9 @@ func (s *schemas) multiples(low, high *bound, zeros int) *expr {
 	return e
 }
 
-// signed matches the numbers of a range. places is the largest number of digits of a fraction, or -1 for any.
+const anyPlaces = -1 // a fraction may have any number of digits
+
+// signed matches the numbers of a range. places is the largest number of digits of a fraction, or anyPlaces.
 func signed(low, high *bound, places int) *expr {
 	e := alt(magnitudes(low, high, places))
 	if low == nil || low.negative { // mirror numbers below 0 to those above

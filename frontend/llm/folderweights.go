@@ -187,12 +187,13 @@ func (f *folderWeightNames) rebasedLayer(prefix string) string {
 	return prefix
 }
 
-// rebased returns the folder's name for a name of the table. A folder may have another prefix for the layers, or
-// language_model. before the name.
+// rebased returns the folder's name for a weight that the architecture's table of names has. A folder may have another
+// prefix for the layers, or language_model. before the name.
 func (f *folderWeightNames) rebased(name string) string {
-	if rest, ok := strings.CutPrefix(name, f.base[0]); ok {
-		if _, ok := f.tensors[f.base[1]+rest]; ok {
-			return f.base[1] + rest
+	inTable, inFolder := f.base[0], f.base[1]
+	if rest, ok := strings.CutPrefix(name, inTable); ok {
+		if _, ok := f.tensors[inFolder+rest]; ok {
+			return inFolder + rest
 		}
 	}
 	for _, prefix := range []string{"", "language_model."} {

@@ -22,7 +22,7 @@ type change struct {
 // op are in the order of opsets.
 var changes map[string][]change
 
-// An init function fills the table, because ops with subgraphs refer to it.
+// init fills changes. A declaration cannot, because ops with subgraphs refer to it.
 func init() {
 	changes = map[string][]change{
 		"Add": alignedOperand, "Sub": alignedOperand, "Mul": alignedOperand, "Div": alignedOperand, "Pow": alignedOperand,
