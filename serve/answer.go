@@ -294,7 +294,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, q *request, j jo
 	for place, i := range a.likeliest(j.answers, j.wanted) {
 		c := &a.choices[i]
 		c.index = place
-		list = append(list, a.fields(c, shape.full(&c.said), ends[i].finish.with(c.said.calls), odds))
+		list = append(list, a.addCommon(c, shape.full(&c.said), ends[i].finish.with(c.said.calls), odds))
 	}
 	a.extendDeadline()
 	body := a.body(shape.whole, list...)
@@ -383,10 +383,10 @@ func (c *choice) meanLogprob() float64 {
 	return sum / float64(n)
 }
 
-// fields adds the entries that every choice of a response has: its index, the reason for its end (end, which is empty
+// addCommon adds the entries that every choice of a response has: its index, the reason for its end (end, which is empty
 // while it continues) and, with odds, the log-probabilities of its tokens. It drops the tokens, because each is
 // reported once.
-func (a *answer) fields(c *choice, fields map[string]any, end finish, odds bool) map[string]any {
+func (a *answer) addCommon(c *choice, fields map[string]any, end finish, odds bool) map[string]any {
 	fields["index"], fields["finish_reason"], fields["logprobs"] = c.index, nil, nil
 	if end != "" {
 		fields["finish_reason"] = end
@@ -430,7 +430,7 @@ func (a *answer) stream(r *http.Request, s *Server, j job, withUsage bool) error
 		if err := a.sendFirst(c, withUsage); err != nil {
 			return err
 		}
-		return a.sendPart(a.fields(c, fields, end, len(c.tokens) > 0), withUsage)
+		return a.sendPart(a.addCommon(c, fields, end, len(c.tokens) > 0), withUsage)
 	}
 	ends, use, err := s.runAll(r.Context(), j, func(i int, p piece) error {
 		c := &a.choices[i]
@@ -505,7 +505,7 @@ func (a *answer) sendFirst(c *choice, withUsage bool) error {
 		return nil
 	}
 	c.begun = true
-	return a.sendPart(a.fields(c, maps.Clone(c.first), "", len(c.tokens) > 0), withUsage)
+	return a.sendPart(a.addCommon(c, maps.Clone(c.first), "", len(c.tokens) > 0), withUsage)
 }
 
 // event sends an event of a stream. Its error is errGone.

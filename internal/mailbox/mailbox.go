@@ -299,7 +299,8 @@ func (x exchange) of(rank int) []uint32 {
 // wordIndex returns the index of a value's word.
 func wordIndex(i int) int { return i/lineValues*lineWords + i%lineValues }
 
-// Next returns the link of the exchange after one with the given number of values.
+// Next returns the link of the exchange after link's, in which each device gives that many values. The next exchange
+// uses the memory after it.
 func Next(link []uint32, values int) ([]uint32, error) {
 	x, err := follow(link, values)
 	if err != nil {
