@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/internal/mmap"
+	"github.com/vkc-go/vkc/internal/spin"
 )
 
 // team is the goroutines of a process that help runs with the tasks of their ops. After an op they look for the next
@@ -20,8 +21,27 @@ type team struct {
 
 var shared team
 
-// looks is how often a helper looks for a job before it ends. That takes about half a millisecond.
-const looks = 2000
+// A goroutine that waits looks in turns. Between two looks it pauses the processor, because a call of Go's scheduler
+// takes a microsecond and a lock that all goroutines share. It calls the scheduler after each turn, and gives up after
+// all turns, which take about half a millisecond.
+const (
+	turns       = 300
+	looksInTurn = 50
+)
+
+// await looks until done returns true. It returns false if it gives up.
+func await(done func() bool) bool {
+	for range turns {
+		for range looksInTurn {
+			if done() {
+				return true
+			}
+			spin.Pause()
+		}
+		runtime.Gosched()
+	}
+	return false
+}
 
 // job is the tasks of an op.
 type job struct {
@@ -67,34 +87,23 @@ func (t *team) startHelpers(count int) {
 }
 
 // wait returns when all tasks are finished. Helpers may still compute their last ones, which usually takes less time
-// than blocking. So it looks for a while before it blocks, and lets other goroutines run at every eighth look.
+// than blocking. So it looks for a while before it blocks.
 func (j *job) wait() {
-	for i := 0; j.done.Load() < int64(j.tasks); i++ {
-		if i == looks {
-			<-j.finished
-			return
-		}
-		if i%8 == 7 {
-			runtime.Gosched()
-		}
+	if !await(func() bool { return j.done.Load() == int64(j.tasks) }) {
+		<-j.finished
 	}
 }
 
 // help works on jobs until none has come for a moment.
 func (t *team) help() {
 	defer t.helpers.Add(-1)
-	var last *job
-	for i := 0; i < looks; i++ {
-		for range 100 {
-			if j := t.job.Load(); j != nil && j != last {
-				// The goroutine that runs the op is worker 0.
-				if worker := int(j.joined.Add(1)); worker < j.workers {
-					j.work(worker)
-				}
-				last, i = j, 0
-			}
+	var last, next *job
+	for await(func() bool { next = t.job.Load(); return next != nil && next != last }) {
+		// The goroutine that runs the op is worker 0.
+		if worker := int(next.joined.Add(1)); worker < next.workers {
+			next.work(worker)
 		}
-		runtime.Gosched()
+		last = next
 	}
 }
 
