@@ -29,13 +29,13 @@ func init() {
 			Attrs: slices.Concat([]AttrInfo{{Name: "of", Kind: AttrString, Default: "q", Enum: []string{"q", "k", "v"},
 				Doc: "the argument with the gradient that the op computes"}}, scoreAttrs),
 			Infer: inferAttentionGrad, Tol: Tolerance{Eps: 512, Abs: 1e-5, Sum: true},
-			Doc: "Gradient of attention(q, k, v, mask) with respect to q, k or v, with recomputed scores (Dao, 2023, " +
-				"FlashAttention-2, section 3.1). The weights are p = exp(q k^T * scale + mask - lse). The gradient " +
-				"of the scores is d = p * (grad v^T - delta) * scale, times the slope of softcap, and 0 if p is 0. For " +
-				"q the result is d k, for k it is d^T q, and for v it is p^T grad. lse [..., H, T] is attention_lse " +
-				"with the same mask and sinks. delta [..., H, T] is the sum of grad times the attention's result " +
-				"over the innermost axis. The gradient for k or v is [..., H, S, _], one per query head: the caller adds " +
-				"up heads that share keys."},
+			Doc: "Gradient of attention(q, k, v, mask) with respect to q, k or v, with recomputed scores (Dao, " +
+				"2023, FlashAttention-2, section 3.1). The weights are p = exp(q k^T * scale + mask - lse). The " +
+				"gradient of the scores is d = p * (grad v^T - delta) * scale, times the slope of softcap, and " +
+				"0 if p is 0. For q the result is d k, for k it is d^T q, and for v it is p^T grad. lse [..., " +
+				"H, T] is attention_lse with the same mask and sinks. delta [..., H, T] is the sum of grad " +
+				"times the attention's result over the innermost axis. The gradient for k or v is [..., H, S, " +
+				"_], one per query head: the caller adds up heads that share keys."},
 	)
 }
 

@@ -383,8 +383,8 @@ func (c *choice) meanLogprob() float64 {
 	return sum / float64(n)
 }
 
-// addCommon adds the entries that every choice of a response has: its index, the reason for its end (end, which is empty
-// while it continues) and, with odds, the log-probabilities of its tokens. It drops the tokens, because each is
+// addCommon adds the entries that every choice of a response has: its index, the reason for its end (end, which is
+// empty while it continues) and, with odds, the log-probabilities of its tokens. It drops the tokens, because each is
 // reported once.
 func (a *answer) addCommon(c *choice, fields map[string]any, end finish, odds bool) map[string]any {
 	fields["index"], fields["finish_reason"], fields["logprobs"] = c.index, nil, nil

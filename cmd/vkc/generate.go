@@ -242,8 +242,8 @@ func (f *loadFlags) check(command string) error {
 	return o.Check()
 }
 
-// parseKV parses the dtype of the KV cache; empty means the default. An *OptionError of package generate stays as it is,
-// because the caller names its flag.
+// parseKV parses the dtype of the KV cache; empty means the default. An *OptionError of package generate stays as it
+// is, because the caller names its flag.
 func parseKV(text string) (ir.DType, error) {
 	if text == "" {
 		return ir.Invalid, nil

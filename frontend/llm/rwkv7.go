@@ -104,8 +104,8 @@ var rwkv7 = architecture{
 // groupNormEps is the epsilon of the norm of each head. Files do not have it.
 const groupNormEps = 64e-5
 
-// before returns the rows [T, W] of the tokens before x: row t-1 of x for row t. State `name` keeps the last row for the
-// next run.
+// before returns the rows [T, W] of the tokens before x: row t-1 of x for row t. State `name` keeps the last row for
+// the next run.
 func (l layer) before(x frontend.Tensor, name string) frontend.Tensor {
 	b := x.Builder()
 	// A convolution over two rows that takes the first of them moves rows by one.

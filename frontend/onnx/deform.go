@@ -44,7 +44,7 @@ func deformConv(c *call) tensor {
 	if c.has(4) {
 		y = y.Mul(c.x(4).Reshape(images, 1, points.Times(int64(taps))))
 	}
-	// The convolution is a matrix product over the channels of a group and the elements of a window.
+	// The convolution is a matmul over the channels of a group and the elements of a window.
 	depth := inputs / groups * taps
 	y = w.Reshape(groups, outputs/groups, depth).MatMul(y.Reshape(x.Dim(0), groups, depth, points))
 	y = y.Reshape(x.Dim(0), outputs, windows)

@@ -223,7 +223,7 @@ func nonMaxSuppression(c *call) []*value {
 	}
 	part := func(i int) tensor { return boxes.Index(2, i).Unsqueeze(1) } // [B, 1, N]
 	y1, x1, y2, x2 := part(0), part(1), part(2), part(3)                 // two opposite corners
-	if c.intAttr("center_point_box", 0) != 0 {                           // the parts are the center, the width and the height
+	if c.intAttr("center_point_box", 0) != 0 {                           // center, width and height
 		x, y, w, h := y1, x1, y2.MulScalar(0.5), x2.MulScalar(0.5)
 		y1, x1, y2, x2 = y.Sub(h), x.Sub(w), y.Add(h), x.Add(w)
 	}

@@ -131,7 +131,8 @@ func flattenAlong(c *call) []*value {
 	return c.reshapedAlong(to)
 }
 
-// reshapeAlong builds Reshape of a tensor that is only partly valid, to extents that are numbers. One of them may be -1.
+// reshapeAlong builds Reshape of a tensor that is only partly valid, to extents that are numbers. One of them may be
+// -1.
 func reshapeAlong(c *call) []*value {
 	extents, part := c.largestShape(c.extents(1))
 	s, v := c.shapeOf(c.input(0)), c.in[0].valid

@@ -42,8 +42,8 @@ var least, largest = neutrally(math.Inf(-1)), neutrally(math.Inf(1))
 // such table refuses these arguments, unless row.takesPartlyValid is set. Names have the domain, as Node.op returns.
 var foundRules = map[string]foundRule{}
 
-// init adds the ops that move elements. Declarations cannot have these rules, because their functions refer to tables of
-// rows.
+// init adds the ops that move elements. Declarations cannot have these rules, because their functions refer to tables
+// of rows.
 func init() {
 	maps.Copy(foundRules, map[string]foundRule{
 		"Transpose":      {labels: transposeLabels},

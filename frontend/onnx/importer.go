@@ -527,7 +527,7 @@ func (c *call) folded(build func(c *call) []*value) []*value {
 	}
 	var results []*value
 	large := false
-	data := evaluated(func(b *frontend.Builder) (list []tensor) { // the tensors in results, and the counts of valid ones
+	data := evaluated(func(b *frontend.Builder) (list []tensor) { // the tensors, and the counts of valid ones
 		scratch.b = b
 		results = build(again)
 		c.toUnsigned = again.toUnsigned

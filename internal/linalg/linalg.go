@@ -357,8 +357,9 @@ func reflectSides(t, v, p []float64, tau float64, first, n int) {
 const maxSteps = 60
 
 // diagonalize applies QL steps to the tridiagonal matrix with diagonal d, and e[i] next to elements i and i+1 of it,
-// until the matrix is diagonal (Golub and Van Loan, 8.3.3, with implicit shifts). d then has the eigenvalues. It applies
-// the same rotations to the rows of z. It reports whether that succeeded, which it does unless an element is not finite.
+// until the matrix is diagonal (Golub and Van Loan, 8.3.3, with implicit shifts). d then has the eigenvalues. It
+// applies the same rotations to the rows of z. It reports whether that succeeded, which it does unless an element is
+// not finite.
 func diagonalize(z, d, e []float64, n int) bool {
 	for first := range n {
 		for step := 0; ; step++ {

@@ -484,7 +484,8 @@ func Compare(t *testing.T, g *ir.Graph, s *passes.State, seed uint64) {
 	}
 }
 
-// OneOp returns the graph of one op on inputs of types such as "f32[N,3] i32[4]". %0 is the first input in the op's text.
+// OneOp returns the graph of one op on inputs of types such as "f32[N,3] i32[4]". %0 is the first input in the op's
+// text.
 func OneOp(t *testing.T, inputs, op string) *ir.Graph {
 	t.Helper()
 	g, err := ir.Parse(oneOpText(inputs, op))

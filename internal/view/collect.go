@@ -352,9 +352,9 @@ func bufferName(b kernel.Buffer) string {
 	return b.Name
 }
 
-// lifetimes returns, by buffer, the first and last step that may access it, or -1 and -1. Steps between two barriers may
-// run at the same time. A region is a range of steps that repeats, so a buffer that is in use before it stays in use
-// until its end.
+// lifetimes returns, by buffer, the first and last step that may access it, or -1 and -1. Steps between two barriers
+// may run at the same time. A region is a range of steps that repeats, so a buffer that is in use before it stays in
+// use until its end.
 func lifetimes(p *kernel.Program) [][2]int {
 	// By step, the first and the last step between the same two barriers.
 	begin, end := make([]int, len(p.Steps)), make([]int, len(p.Steps))

@@ -134,8 +134,8 @@ func likelyPeriods(sums []uint64) []int {
 	return periods[:min(len(periods), maxPeriods)]
 }
 
-// withoutOverlaps returns ranges of a sequence of n elements that do not overlap. An earlier range of found comes first:
-// a later one loses its ends to it, or is left out if it is then no range or has a hole.
+// withoutOverlaps returns ranges of a sequence of n elements that do not overlap. An earlier range of found comes
+// first: a later one loses its ends to it, or is left out if it is then no range or has a hole.
 func withoutOverlaps(found []run, n int) []run {
 	var list []run
 	taken := make([]bool, n)

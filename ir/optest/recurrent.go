@@ -6,7 +6,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// recurrenceCase describes a recurrence: heads that share vectors in groups, each with a state of rows of `of` elements.
+// recurrenceCase describes a recurrence: heads that share vectors in groups, each with a state of rows of `of`
+// elements.
 type recurrenceCase struct {
 	outer                          []int
 	times, heads, groups, rows, of int

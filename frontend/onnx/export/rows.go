@@ -41,8 +41,8 @@ func all(f string) row     { return row{float: f, int: f, uint: f, bool: f} }
 // built returns a row for an op that a function writes.
 func built(build func(c *call) string) row { return row{build: build} }
 
-// table has a row for each op that can be written. The functions init fill it, because some rows refer to functions that
-// read it.
+// table has a row for each op that can be written. The functions init fill it, because some rows refer to functions
+// that read it.
 var table = map[ir.Op]row{}
 
 // init adds the leaves.
