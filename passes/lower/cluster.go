@@ -340,7 +340,7 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 	var keeps func(n *ir.Node) bool
 	keeps = func(n *ir.Node) bool {
 		for _, u := range f.uses[n.ID()] {
-			if !f.live[u.ID()] || f.seenNode(u, mark) {
+			if !f.live[u.ID()] {
 				continue
 			}
 			h := f.clusterOf(u)
@@ -349,7 +349,10 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 				continue
 			}
 			if u.Op() == ir.OpAfter && u.Arg(1) == n {
-				return false // it needs all of n
+				return false // it needs all of n, even if it also uses n through its other argument
+			}
+			if f.seenNode(u, mark) {
+				continue
 			}
 			if u.Op().Class() != ir.ClassElementwise && u.Op() != ir.OpReshape || !u.Shape().Equal(n.Shape()) {
 				return false
