@@ -173,11 +173,11 @@ func (s *runQueue) close() {
 // The caller must not change in and opt before the run is done. If 16 runs of the executable are not done, Start waits
 // for one of them.
 //
-// Copies between host and device overlap with runs on devices with a transfer queue. A run overlaps with earlier runs
-// if its host inputs larger than 64 KiB total at most 64 MiB, no op of the program can fail, and opt does not request a
-// Profile; otherwise it completes before the next one begins. The larger inputs of all runs of the executable take at
-// most 128 MiB on the device, which limits the overlap. If ctx ends, Wait returns at once; a run that the device has
-// begun continues.
+// Copies between host and device overlap with runs on devices with a transfer queue. A run overlaps with earlier runs,
+// except in three cases: an op of the program can fail, opt requests a Profile, or its host inputs of more than 64 KiB
+// each take more than 64 MiB together. Then it completes before the next one begins. Such inputs of all runs of the
+// executable take at most 128 MiB on the device, which limits the overlap. If ctx ends, Wait returns at once; a run
+// that the device has begun continues.
 func (e *Executable) Start(ctx context.Context, in Tensors, opt ...RunOptions) *Pending {
 	return e.start(ctx, in, nil, opt)
 }

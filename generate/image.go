@@ -46,8 +46,8 @@ func partsOf(images []*Image) (list []*Image) {
 	return list
 }
 
-// Tokens returns the tokens that stand for the picture in a prompt. A prompt has texts between the parts of a picture
-// in tiles.
+// Tokens returns the tokens that stand for the picture in a prompt. For a picture in tiles, these are the tokens of its
+// parts, without the texts that a prompt has between them.
 func (p *Image) Tokens() (all []int32) {
 	for _, part := range partsOf([]*Image{p}) {
 		all = append(all, part.tokens...)

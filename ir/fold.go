@@ -145,7 +145,8 @@ func deviations() (steps []Step, deviation, squares *Scalar) {
 	return steps, deviation, scalarOf(OpSub, result(2), scalarOf(OpMul, result(1), meanOf(1)))
 }
 
-// powers returns steps for the largest magnitude of a row and the sum of (|x|/largest)^p, which cannot overflow.
+// powers returns the steps of a p-norm: the largest magnitude of a row, and the sum of (|x|/largest)^p, which cannot
+// overflow. Each chunk uses its own largest magnitude, and its sum is rescaled to the row's.
 func powers() []Step {
 	power := func(x, top *Scalar) *Scalar { // 0 if top is 0
 		top = scalarOf(OpWhere, test(OpEq, top, numberOf(0)), numberOf(1), top)

@@ -56,7 +56,8 @@ type recurrence struct {
 	hidden int
 }
 
-// newRecurrence multiplies the inputs of all steps by ih.weight, which has rows for each gate.
+// newRecurrence multiplies the inputs of all steps by ih.weight, which has `hidden` rows for each gate. It stops the
+// build if x or the weight has another shape.
 func newRecurrence(op string, x frontend.Tensor, w Weights, gates int) recurrence {
 	if x.Rank() != 3 {
 		x.Builder().Fail(op, fmt.Errorf("x is %s, want [T, N, in]", x))

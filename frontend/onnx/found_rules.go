@@ -787,8 +787,8 @@ func recurrentLabels(c *call) labels {
 	return lettered("tb-,*,*,*,b,-b-,-b- -> t-b,-b,-b", "t")(c)
 }
 
-// quantizeLabels returns the labels of a quantization. Its scales and zero points are scalars, vectors along an axis,
-// or have an element for each block along an axis. An axis in blocks must not be valid only in part.
+// quantizeLabels labels QuantizeLinear and DequantizeLinear. Scales and zero points are scalars, vectors along an axis,
+// or have an element for each block along an axis. An axis in blocks is opaque.
 func quantizeLabels(c *call) labels {
 	l := c.likeInput()
 	if c.rank(0) == 0 {

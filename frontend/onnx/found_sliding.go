@@ -14,8 +14,8 @@ type slidingRule struct {
 	pad   float64 // the value of padding
 }
 
-// along builds the op, and marks its results for windows of the valid part as valid. It returns nil if the axis is of
-// the batch or the channels.
+// along builds the op, and marks as many results as valid as windows fit in the input's valid part and its padding. It
+// returns nil if the valid part is along the batch or the channels.
 func (r slidingRule) along(c *call) []*value {
 	v, i := c.spatialAxis()
 	if v == nil {

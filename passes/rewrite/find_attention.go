@@ -312,10 +312,10 @@ func (s *foundAttention) build(r *rewriter) *ir.Node {
 	return out
 }
 
-// attrs returns the attributes of the attention. scale is the factor of the scores.
+// attrs returns the attributes of the attention. scale is the factor of q*k, inside the tanh if there is a soft cap.
 func (s *foundAttention) attrs(scale float64) []ir.Attr {
 	attrs := []ir.Attr{attr("scale", scale)}
-	if s.softcap != 0 {
+	if s.softcap != 0 { // the op computes softcap*tanh(scale*q*k/softcap)
 		attrs = []ir.Attr{attr("scale", scale*s.softcap), attr("softcap", s.softcap)}
 	}
 	if s.zeroNaN {

@@ -11,7 +11,8 @@ import (
 // ThreadM rows, from tiles of queries and keys in shared memory, and stores the softmax weights in shared memory. Then
 // lane i of the n lanes that share a row computes the vec4s i, i+n, i+2n, ... of its rows' results.
 //
-// With Steps, shared memory holds one step of a tile at a time (see steps.go), so an invocation needs fewer registers.
+// With Steps, tiles are stored and multiplied in steps along the contraction axis (see steps.go). An invocation then
+// holds one step in registers, not a whole tile.
 func EmitTile(e *emit.Emitter) {
 	s := e.Sched.(kernel.FlashTile)
 	self := e.SelfIndex()

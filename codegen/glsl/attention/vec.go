@@ -131,7 +131,8 @@ func rawQuad(e *emit.Emitter, x *kernel.Expr, a emit.Along, at expr.Expr) expr.E
 	return e.Element(b, 4, expr.Binary("/", e.IndexAt(x.Index, a.Axis, at), expr.Uint(4)))
 }
 
-// weighKeys multiplies the team's keys by the queries of all rows, and converts the results to weights.
+// weighKeys multiplies the team's keys by the queries of all rows, and converts the scores to weights 2^(score-shift).
+// shift is the largest score of the row so far. If that grows, weighKeys rescales the sums of the row (see rebase).
 func (v *flashVec) weighKeys(key0, end expr.Expr) {
 	v.multiplyKeys(key0, end)
 	v.Repeat("r", v.rows, func(r expr.Expr) {

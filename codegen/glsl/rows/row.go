@@ -40,8 +40,8 @@ type Writer struct {
 	first              map[*kernel.Expr]int       // the first stage that needs each kept value
 }
 
-// New returns a Writer for workgroups that have rows of lanes invocations each. group says that the lanes of a row
-// share it; otherwise each invocation has its own row.
+// New returns a Writer. If group is set, `lanes` invocations share each row. Otherwise lanes is 1, and each invocation
+// has its own row.
 func New(e *emit.Emitter, lanes int, group bool) *Writer {
 	return &Writer{Emitter: e, Group: group, Lanes: lanes, Rows: e.Launch.Workgroup / lanes, width: e.Launch.Vec}
 }

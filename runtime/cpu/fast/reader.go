@@ -141,8 +141,8 @@ func picked(list, indices []int) []int {
 	return out
 }
 
-// stepsOf returns the strides of an argument with extents dims along each axis of a result to which it is broadcast.
-// The last axes of both match. The stride is 0 along a broadcast axis.
+// stepsOf returns the strides of an argument along each axis of the result to which it is broadcast. dims are the
+// argument's extents. The last axes of both match. The stride is 0 along a broadcast axis.
 func stepsOf(dims, result []int) []int {
 	steps, step := make([]int, len(result)), 1
 	for i := len(dims) - 1; i >= 0; i-- {

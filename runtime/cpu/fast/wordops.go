@@ -443,17 +443,8 @@ func (b *compilerOf[T]) wordExpression(e *expression, args []int, n *ir.Node) in
 	return b.wordInstruction(b.wordPrimitive(e.function, n.Arg(0).DType()), in...)
 }
 
-// wordConstant returns the value of a constant word.
-func (b *compilerOf[T]) wordConstant(x int64) int {
-	var list [1]T
-	switch list := any(list[:]).(type) {
-	case []float32:
-		list[0] = bitsOfWord(int32(x))
-	case []float64:
-		list[0] = bitsOfLong(x)
-	}
-	return b.constant(list[0])
-}
+// wordConstant compiles the constant word x, and returns the number of its value.
+func (b *compilerOf[T]) wordConstant(x int64) int { return b.constant(bitsAs[T](x)) }
 
 // wordReference returns a primitive that calls the scalar reference of a node's op on words.
 func wordReference[T number](n *ir.Node) *primitiveOf[T] {
