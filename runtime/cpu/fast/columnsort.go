@@ -183,10 +183,14 @@ func (s *columnSort[T]) newRoom(lanes int) *columnRoom[T] {
 	return r
 }
 
-// sign returns the bit by which unsigned integers become signed ones in the same order.
+// sign returns the bit to flip in unsigned keys, so that sorting words as signed integers keeps their order. It becomes
+// the sign of a word.
 func (s *columnSort[T]) sign() int64 {
-	if s.dtype == ir.U32 {
+	switch {
+	case s.dtype == ir.U32:
 		return 1 << 31
+	case s.dtype == ir.U16 && s.indices: // a coordinate moves the key to the upper half of its word (see spareBits)
+		return 1 << 15
 	}
 	return 0
 }

@@ -332,7 +332,7 @@ func TestTransposes(t *testing.T) {
 func TestWordFolds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 6))
 	for _, of := range []string{"sum", "prod", "reduce_max", "reduce_min", "any", "all"} {
-		for _, d := range []string{"i32", "u32", "u8", "i16", "bool", "i64"} {
+		for _, d := range []string{"i32", "u32", "i8", "u8", "i16", "u16", "bool", "i64"} {
 			logical := of == "any" || of == "all"
 			if logical != (d == "bool") {
 				continue
@@ -387,7 +387,7 @@ func TestIntegerRows(t *testing.T) {
 		"layer_norm %x", "norm2 %a {axes=[0]}", "variance %x {axes=[1]}", "logsumexp %a {axes=[1]}", "sum %x",
 		"prod %x {axes=[0]}"} {
 		op, _ := ir.ParseOp(of[:strings.IndexByte(of, ' ')])
-		for _, d := range []string{"i32", "i64", "u8", "u32", "f64", "f16", "bf16"} {
+		for _, d := range []string{"i32", "i64", "i8", "u8", "i16", "u16", "u32", "f64", "f16", "bf16"} {
 			for _, dims := range [][2]int{{3, 7}, {1, 1}, {40, 33}, {1, 2000}, {1100, 2}, {2, 70000}, {0, 4}} {
 				if underRace && dims[1] < 2000 || !strings.Contains("f64 f16 i64 u8", d) && dims[1] == 70000 {
 					continue
@@ -483,7 +483,7 @@ func TestSorts(t *testing.T) {
 	for _, of := range []string{"sort %x {axis=1}", "sort %x {axis=0, descending=true}", "argsort %x {axis=1}",
 		"argsort %x {axis=0, descending=true}", "top_k_indices %x {axis=1, k=2, largest=true}",
 		"top_k_indices %x {axis=1, k=2, largest=false}"} {
-		for _, d := range []string{"f32", "f16", "i32", "u32", "i8", "i64", "f64", "u8", "bf16"} {
+		for _, d := range []string{"f32", "f16", "i32", "u32", "i8", "u8", "i16", "u16", "i64", "f64", "bf16"} {
 			for _, dims := range [][2]int{{3, 7}, {1, 2}, {2, 300}, {400, 5}, {30, 37}} {
 				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 					%%x = input {name="x", dtype=%s, shape=[%d,%d]}

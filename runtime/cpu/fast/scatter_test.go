@@ -41,7 +41,7 @@ func TestIndexed(t *testing.T) {
 		{"[3,7]", "[30]", "[]", "index_select %x, %i {axis=1}"},
 		{"[9,8,5]", "[3,4,2]", "[]", "gather_nd %x, %i"},
 	} {
-		for _, d := range []string{"f32", "f16", "i32", "u32", "u8", "bool", "f64", "i64"} {
+		for _, d := range []string{"f32", "f16", "i32", "u32", "i8", "u8", "i16", "u16", "bool", "f64", "i64"} {
 			mode := []string{"add", "mul", "min", "max"}[rng.IntN(4)]
 			index := []string{"i32", "i64", "u32"}[rng.IntN(3)]
 			narrow := d != "bool" && d != "f64" && d != "i64" // dtypes of which a kernel combines elements
@@ -63,6 +63,13 @@ func TestIndexed(t *testing.T) {
 				t.Fatalf("%s of %s: %v", tt.op, d, err)
 			}
 			in := values(t, rng, g, nil)
+			for _, x := range []*ir.Data{in["x"], in["u"]} {
+				if x != nil && x.DType.IsInteger() {
+					for i := range x.Bytes {
+						x.Bytes[i] = byte(rng.Uint32())
+					}
+				}
+			}
 			most := in["x"].Dims[0] // of the axes that are indexed, about
 			list := make([]float64, in["i"].Elems())
 			for i := range list {
