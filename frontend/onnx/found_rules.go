@@ -28,7 +28,7 @@ type labels struct {
 	folded  []int   // labels of axes along which a result's element depends on all elements
 }
 
-// opaque is the label of an axis that may not be valid in part.
+// opaque is the label of an axis that may not be valid in part. If it is, hideInvalid refuses the node.
 const opaque = -1
 
 // neutrally returns a function for foundRule.neutral: one value for all inputs.
@@ -478,7 +478,7 @@ func transposeLabels(c *call) labels {
 	return l
 }
 
-// gatherLabels labels Gather: the axes of the indices take the place of the indexed axis, which must be complete.
+// gatherLabels labels Gather: the axes of the indices take the place of the indexed axis, which is opaque.
 func gatherLabels(c *call) labels {
 	data := numbered(0, c.rank(0))
 	at := numbered(len(data), c.rank(1))
@@ -487,8 +487,8 @@ func gatherLabels(c *call) labels {
 	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(data[:along], at, data[along+1:])}}
 }
 
-// gatherNDLabels returns the labels of GatherND. The indexed axes must not be valid only in part. The axes of the data
-// after the indexed ones are the result's last axes.
+// gatherNDLabels labels GatherND. The indexed axes are opaque. The axes of the data after the indexed ones are the
+// result's last axes.
 func gatherNDLabels(c *call) labels {
 	at := numbered(0, c.rank(1))
 	at[len(at)-1] = opaque
@@ -560,7 +560,7 @@ func unsqueezeLabels(c *call) labels {
 	return l
 }
 
-// concatLabels labels Concat. The axis along which it joins its inputs must be complete in all of them.
+// concatLabels labels Concat. The axis along which it joins its inputs is opaque in all of them.
 func concatLabels(c *call) labels {
 	l := c.likeInput()
 	l.in[0][c.axis(c.mustInt("axis"), c.rank(0))] = opaque
@@ -760,7 +760,7 @@ func dftLabels(c *call) labels {
 	return l
 }
 
-// centerCropPadLabels labels CenterCropPad. The axes that it crops or pads must be complete.
+// centerCropPadLabels labels CenterCropPad. The axes that it crops or pads are opaque.
 func centerCropPadLabels(c *call) labels {
 	l := c.likeInput()
 	axes := c.intsAttr("axes")

@@ -130,7 +130,7 @@ func (m *flashMatrix) declare() {
 	m.Assign(m.total, expr.Call(acc, expr.Of("0.0")))
 }
 
-// keyPitch and valuePitch are the distances between lines of a tile, in octets.
+// keyPitch and valuePitch return the distances between lines of a tile of keys or values, in octets (eight elements).
 func (m *flashMatrix) keyPitch() int {
 	return schedule.StagedPitch(int(m.a.Dot.Add), schedule.OctetElems)
 }

@@ -79,7 +79,7 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 	return name
 }
 
-// wholeQuads is argument whole of firstOf for octets, because an octet begins a quad.
+// wholeQuads is argument `whole` of firstOf for octets: eight elements, which always begin a quad (four elements).
 const wholeQuads = true
 
 // firstOf returns the argument with which a decoder of quads finds element e: the first element of e's quad or, if

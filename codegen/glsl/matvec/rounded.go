@@ -131,7 +131,8 @@ func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 	})
 }
 
-// strip implements aSource: it reads the quantized elements and their scales from shared memory.
+// strip implements aSource. It reads the rows along a strip (the elements of a block that share a scale) from shared
+// memory: quantized elements, and their scales.
 func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	depth, from := int(r.v.K.Fold.Add), r.arrays[o]
 	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {

@@ -72,7 +72,8 @@ func (r memoryRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	return r.v.floatStrip(o, k, r.quadsAt)
 }
 
-// floatStrip reads every row of an A along a strip. It sums up each row if the format needs the sum.
+// floatStrip reads every row of an A along a strip, the elements of a block that share a scale. It sums up each row if
+// the format needs the sum.
 func (v *matVec) floatStrip(o *matmul.Operand, k expr.Expr,
 	quadsAt func(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr) rowArrays {
 	row := v.declareFloats(o)

@@ -312,8 +312,8 @@ func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 	}
 }
 
-// runAcross is run if neighbouring elements belong to different rows. A block has some elements of every row: element k
-// of all rows, then element k+1 of all rows, and so on.
+// runAcross does the work of run if neighbouring elements belong to different rows. A block has some elements of every
+// row: element k of all rows, then element k+1 of all rows, and so on.
 func (g *groupFold[T]) runAcross(p *chainOf[T], s *scratch[T], to *sink[T], values [][]float64, lo, hi int) {
 	tall := g.tall()
 	p.byColumn(s, g.count)

@@ -161,8 +161,8 @@ func (q *quantized) packConv(t interp.Tensor) []float32 {
 	return append(p, newIntConv(q.node, q.form(p, true), t.Dims).packAll(list, t.Dims[0])...)
 }
 
-// packMatmul packs the weights of a matmul: the first word, the panels, and then the sums of the columns, by which
-// results with a zero point are corrected.
+// packMatmul packs the weights of a matmul: the first word, the panels (groups of columns, see intMatmul.panels), and
+// then the sums of the columns, by which results with a zero point are corrected.
 func (q *quantized) packMatmul(t interp.Tensor) []float32 {
 	list, p := q.integersOf(t)
 	m := newIntMatmul(q.node, nil, t.Dims)
