@@ -316,6 +316,42 @@ func (s *suite) powers() {
 	}).allDTypes()
 }
 
+// negatives adds minima and maxima of three negative values, and reductions of negative values. A driver's compiler may
+// move the negation out of them.
+func (s *suite) negatives() {
+	negated := []func(b *builder, t ir.DType, x *ir.Node) *ir.Node{
+		func(b *builder, _ ir.DType, x *ir.Node) *ir.Node { return b.view(ir.OpNeg, x) },
+		func(b *builder, t ir.DType, x *ir.Node) *ir.Node {
+			return b.op(ir.OpSub, []*ir.Node{b.number(t, 0), x})
+		},
+		func(b *builder, t ir.DType, x *ir.Node) *ir.Node {
+			return b.op(ir.OpMul, []*ir.Node{x, b.number(t, -1)})
+		},
+	}
+	signed := slices.DeleteFunc(slices.Clone(preferred), func(t ir.DType) bool {
+		return t.Kind() == ir.KindUint || t.Kind() == ir.KindBool
+	})
+	for _, of := range []struct{ pair, reduce ir.Op }{{ir.OpMin, ir.OpReduceMin}, {ir.OpMax, ir.OpReduceMax}} {
+		three := s.chained(of.pair, "of three negatives", func(b *builder, t ir.DType) (parts []*ir.Node) {
+			dims := []int{1, chainLength}
+			x, y, z := b.input(t, dims, small), b.input(t, dims, small), b.input(t, dims, small)
+			for _, neg := range negated {
+				pair := b.op(of.pair, []*ir.Node{neg(b, t, x), neg(b, t, y)})
+				parts = append(parts, b.op(of.pair, []*ir.Node{pair, neg(b, t, z)}))
+			}
+			return parts
+		}).allDTypes().inSmokeTest()
+		folded := s.chained(of.reduce, "of negatives", func(b *builder, t ir.DType) (parts []*ir.Node) {
+			x := b.input(t, []int{7, 23}, small)
+			for _, neg := range negated {
+				parts = append(parts, b.view(of.reduce, neg(b, t, x), attr("axes", []int64{0}), attr("keepdims", true)))
+			}
+			return parts
+		}).allDTypes().inSmokeTest()
+		three.types, folded.types = signed, signed
+	}
+}
+
 // number adds a constant of one element.
 func (b *builder) number(t ir.DType, v float64) *ir.Node {
 	if b.err != nil {

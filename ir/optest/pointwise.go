@@ -18,6 +18,7 @@ func (s *suite) elementwise() {
 	s.casts()
 	s.castChains()
 	s.powers()
+	s.negatives()
 	s.opChains()
 	s.integers()
 }

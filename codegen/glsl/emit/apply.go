@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -38,6 +39,9 @@ func (ts *Types) templateOf(v *kernel.Expr) string {
 		}
 		return g.Float
 	case ir.KindInt:
+		if arg := negatedArg(v); arg >= 0 && device.ConfusesNegatives(ts.Caps) && v.DType != ir.I64 {
+			return fmt.Sprintf("{zero} - {%d}", arg)
+		}
 		return g.Int
 	case ir.KindUint:
 		return g.Uint
@@ -45,6 +49,20 @@ func (ts *Types) templateOf(v *kernel.Expr) string {
 		return g.Bool
 	}
 	return ""
+}
+
+// negatedArg returns the number of the argument if v is its negative value, or -1.
+func negatedArg(v *kernel.Expr) int {
+	isConst := func(arg int, x int64) bool { return v.Args[arg].Kind == kernel.ExprConst && v.Args[arg].Int == x }
+	switch {
+	case v.Op == ir.OpNeg:
+		return 0
+	case v.Op == ir.OpSub && isConst(0, 0), v.Op == ir.OpMul && isConst(0, -1):
+		return 1
+	case v.Op == ir.OpMul && isConst(1, -1):
+		return 0
+	}
+	return -1
 }
 
 // isCustom reports whether v is a call of a custom op.
@@ -165,8 +183,11 @@ func (e *Emitter) spellingOf(v *kernel.Expr, typ string, args []expr.Expr) spell
 		if i, err := strconv.Atoi(name); err == nil && i < len(args) {
 			return args[i]
 		}
-		if name == "inf" {
+		switch name {
+		case "inf":
 			return e.Number(typ, math.Inf(1))
+		case "zero": // 0, which the driver's compiler does not know
+			return expr.Of("int(gl_NumWorkGroups.x >> 31)")
 		}
 		return e.Number(typ, v.Attrs.Float(name))
 	}, func(function string) string { return e.Function(function, typ) })
