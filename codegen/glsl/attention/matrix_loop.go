@@ -81,9 +81,9 @@ func (m *flashMatrix) begin(first expr.Expr) {
 	}
 }
 
-// step writes the code for the tile of keys that begins at key0. scores[which] has the scores of this tile, and the code
-// leaves the scores of the next one in the other array. Tiles within the first allSee keys need no mask, because all
-// rows of the subgroup see these keys.
+// step writes the code for the tile of keys that begins at key0. scores[which] has the scores of this tile, and the
+// code leaves the scores of the next one in the other array. Tiles within the first allSee keys need no mask, because
+// all rows of the subgroup see these keys.
 func (m *flashMatrix) step(key0, allSee expr.Expr, which int) {
 	m.OpenScope()
 	defer m.Close()

@@ -148,8 +148,8 @@ func (t *tileWriter) fetch() {
 	}
 }
 
-// loadRun loads v at the elements of a run. It returns a carrier (an element that is not yet decoded) if the run has one
-// element, else a vector of carriers.
+// loadRun loads v at the elements of a run. It returns a carrier (an element that is not yet decoded) if the run has
+// one element, else a vector of carriers.
 func (t *tileWriter) loadRun(v *kernel.Expr, r emit.Run) expr.Expr {
 	b := t.Buffers[v.Bind]
 	t.Plan(nil, []kernel.Index{v.Index})
