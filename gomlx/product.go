@@ -231,9 +231,9 @@ func indexVectors(indices tensor, axis int) []tensor {
 	return components
 }
 
-// gather returns windows of x, a tensor of this rank. window has their extents. at[i] has the start of each window along
-// axis startMap[i]. Along the other axes a window is the whole axis. The axes of a window become axes offsetAxes of the
-// result, except the collapsed ones, which have extent 1 and are left out.
+// gather returns windows of x, a tensor of this rank. window has their extents. at[i] has the start of each window
+// along axis startMap[i]. Along the other axes a window is the whole axis. The axes of a window become axes offsetAxes
+// of the result, except the collapsed ones, which have extent 1 and are left out.
 func gather(x tensor, at []tensor, startMap, window, collapsed, offsetAxes []int, rank int) tensor {
 	batch := at[0].Rank()
 	vectors, widened := vectorsOf(at, startMap, window)

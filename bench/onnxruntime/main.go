@@ -145,8 +145,8 @@ func optionsOf(path string) (onnx.Options, error) {
 	return options, whole.Close()
 }
 
-// compareModel runs the model at path here and in onnxruntime, and prints a row of the table: the times of both, and how
-// much the outputs differ. scratch is a folder for the inputs' files.
+// compareModel runs the model at path here and in onnxruntime, and prints a row of the table: the times of both, and
+// how much the outputs differ. scratch is a folder for the inputs' files.
 func compareModel(ort *peer.Peer, name, path, scratch string) (err error) {
 	ctx := context.Background()
 	options, err := optionsOf(path)

@@ -178,10 +178,15 @@ func (u *undo) all() {
 	}
 }
 
+// mostSaved is the largest number of elements for which the memory stays for the next run.
+const mostSaved = 1 << 18
+
 // forget drops the functions, and keeps memory for those of the next run.
 func (u *undo) forget() {
 	clear(u.functions)
-	u.functions, u.saved = u.functions[:0], u.saved[:0]
+	if u.functions, u.saved = u.functions[:0], u.saved[:0]; cap(u.saved) > mostSaved {
+		u.saved = nil
+	}
 }
 
 func (s *states) areAliased() bool {
