@@ -44,8 +44,8 @@ func newAttended(c *interp.Call) *attended {
 	return a
 }
 
-// group returns the index of the key head that a query head uses. Both are counted over all outer coordinates, for
-// which there are a.h query heads and a.g key heads each. Consecutive query heads share a key head.
+// group returns the index of the key head that a query head uses. Query heads are counted over all batches, a.h in
+// each, and so are key heads, a.g in each. Consecutive query heads share a key head.
 func (a *attended) group(head int) int { return head/a.h*a.g + head%a.h/(a.h/a.g) }
 
 // seen returns the first key that query i sees, and the end of these keys.

@@ -125,9 +125,12 @@ func (g *attentionGradient) keys(head, first, n int, out, room []float32) {
 	}
 }
 
-// weights replaces the dot products w of queries and keys by the weights with which rows are summed to the gradient.
-// Element i of w belongs to query row+i*rows, counted over all heads, and to key key+i*keys. One of the steps rows and
-// keys is 1, the other 0. slopes has the dot products of gradients and values; it is not used for the gradient of v.
+// weights replaces the dot products w of queries and keys by the factors of the rows whose sum is the gradient. For
+// the gradient of v, these are the weights of the attention. Otherwise they are the derivatives by the dot products;
+// slopes then has the dot products of gradients and values, and weights overwrites it.
+//
+// Element i of w belongs to query row+i*rows, counted over all heads, and to key key+i*keys. One of the steps rows
+// and keys is 1, the other 0.
 func (g *attentionGradient) weights(w, slopes []float32, row, rows, key, keys int) {
 	if g.softcap == 0 {
 		scale := float32(g.scale)

@@ -219,7 +219,7 @@ func bytesRoom(t ir.DType, interleaved bool, rows, k int) int {
 	return words
 }
 
-// multiply implements multiplyBytes for the interleaved rows in b: cols rows of rowBytes bytes each, padded to whole
+// multiply implements multiplyBytes for interleaved rows: b has `cols` rows of rowBytes bytes each, padded to whole
 // panels.
 func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b []byte, rowBytes, blocks, rows, cols,
 	k int, room []float32) {

@@ -85,8 +85,9 @@ type scratch[T number] struct {
 	results  []T // in which results are computed if they are not in memory as T
 	readers  []readerOf[T]
 	buffers  [][]T // by argument: a buffer to which elements are copied if they are not contiguous; may be nil
-	// The number of elements of a row in a block if the chain runs row programs, and otherwise 0. numbers has their
-	// row values, and operands the row values of all elements for other instructions.
+	// If the chain runs row programs, rowElems is the number of elements of a row in a block, and numbers has a
+	// number for each row of the block. operands then has these numbers repeated for each element, for other
+	// instructions. Otherwise rowElems is 0.
 	rowElems int
 	numbers  [][]T
 	columns  int       // the number of columns if the chain runs row programs of columns, and otherwise 0
@@ -254,8 +255,8 @@ type chains struct {
 	uses     []int  // by node ID: how often the node is an argument of a node, an output or the new value of a state
 }
 
-// newChains returns the chains of a graph. It counts the uses of each node by live nodes, outputs and updates of
-// states.
+// newChains returns the chains of a graph. It counts how often live nodes, outputs and updates of states use each
+// node.
 func newChains(g *ir.Graph) *chains {
 	c := &chains{nodes: g.Nodes(), constant: interp.IsConstant(g), uses: make([]int, len(g.Nodes()))}
 	live := g.Live()
@@ -298,8 +299,8 @@ func (c *chains) canEnd(root *ir.Node) bool {
 	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !computable(root) {
 		return false
 	}
-	// The interpreter needs no copy for a conversion to the dtype of the argument. It needs none for narrow floats to
-	// f32 either, because kernels return them in 32 bits, but inputs are in the format of tensors.
+	// The interpreter makes no copy for a cast to the same dtype. It makes none for a cast of a narrow float to f32
+	// either, because kernels compute that in 32 bits already. But inputs have narrow floats in memory.
 	x := root.Arg(0)
 	free := root.DType() == ir.F32 && isNarrow(x.DType()) && x.Op() != ir.OpInput
 	return root.Op() != ir.OpCast || x.DType() != root.DType() && !free
@@ -323,9 +324,9 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 	return members
 }
 
-// isWide reports whether the chain (fused elementwise ops) of a node must compute in 64 bits. It must if the node has
-// an argument or a result of 64 bits. But it may read an i64 argument of a cast that float32 does not round twice, and
-// an i64 condition of where.
+// isWide reports whether a chain must compute node n in 64 bits: n has an argument or a result of 64 bits. There are
+// two exceptions for i64: the condition of where, and the argument of a cast that gives the same result by way of
+// float32.
 func isWide(n *ir.Node) bool {
 	to := n.DType()
 	canRead := n.Op() == ir.OpCast && isNarrow(to) && !roundsTwice(to)
@@ -338,7 +339,7 @@ func isWide(n *ir.Node) bool {
 }
 
 // roundsTwice reports whether an integer may be rounded twice if it is converted to float32 and then to dtype t.
-// float32 has all integers up to 2^24, so there must be larger numbers of t.
+// float32 represents all integers up to 2^24, so this happens only if t has larger numbers.
 func roundsTwice(t ir.DType) bool { return t != ir.F32 && ir.RoundTo(1<<24, t) == 1<<24 }
 
 // computable reports whether a chain may contain a node: an elementwise op on floats, integers and bools.

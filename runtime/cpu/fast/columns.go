@@ -7,12 +7,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// columnFold is the assembly of an op that folds rows, for rows that are columns: neighbouring elements belong to
-// different rows. The vectors have an element of each of some columns. The functions take blocks of columns that stay
-// in a cache, so that the argument and the results go through memory once.
+// columnFold is the assembly of an op that folds rows which are columns of a matrix: neighbouring elements belong to
+// different rows, and a vector has one element of each of several rows. The functions take blocks of columns that
+// stay in a cache, so that the argument and the results go through memory once.
 //
-// whole computes all steps for columns of n elements. parts computes results of a part of each column, to be merged:
-// lists of numbers by column. See rowFold for checks and eps.
+// whole computes the op for columns of n elements. parts folds a part of each column: results has a list for each
+// result of the steps, with a number per column, and mergeColumns merges these. See rowFold for checks and eps.
 type columnFold[T number] struct {
 	whole func(x, out, ahead *T, checks *float64, eps float64, n, far, cols int)
 	parts func(results *float64, x, ahead *T, n, far, stride, cols int)
@@ -29,8 +29,8 @@ func (f *fold[T]) columnFold(inner int) *columnFold[T] {
 	return nil
 }
 
-// Blocks of columns have at least leastColumns, so that a row of a block has a few lines of memory. Columns of up to
-// mostElems words of 32 bits then fit in an L2 cache.
+// A block has at least leastColumns columns, so that one of its rows fills several cache lines. It then fits in an
+// L2 cache if a column has at most mostElems words of 32 bits.
 const leastColumns, mostElems = 64, 2048
 
 // elementWords returns the number of 32-bit words in an element.
@@ -58,9 +58,9 @@ func (r *foldRows[T]) computeColumns(f *columnFold[T]) error {
 // wholeVectors returns n, rounded up to a multiple of the lanes.
 func wholeVectors(n int) int { return ceil.Multiple(n, vector.lanes) }
 
-// columnBlock is a block of neighbouring columns in a worker's memory. It first has as many columns as a vector has
-// lanes: a vector with element 0 of each column, then a vector with element 1, and so on. The next columns follow in
-// the same form.
+// columnBlock is a block of neighbouring columns in a worker's memory. It has as many columns next to each other as
+// a vector has lanes: a vector with element 0 of these columns, then a vector with element 1, and so on. After them
+// come the next columns, in the same form.
 type columnBlock[T number] struct {
 	group
 	at         int // the number of the first of them in the unit
@@ -172,8 +172,8 @@ func (r *foldRows[T]) longColumns(f *columnFold[T]) error {
 // partResults is the most results of a part of a column.
 const partResults = 3
 
-// mergeColumns sets the results of the group's steps from the results of parts of the columns, which have `each`
-// elements. A part's lists of results are stride numbers from each other.
+// mergeColumns merges the results of the parts of the columns, and sets the group's results. A part has `each`
+// elements of a column. Its results are lists by column, `stride` numbers from each other.
 func (g *groupFold[T]) mergeColumns(parts [][]float64, stride, each int) {
 	list := func(part, i int) []float64 { return parts[part][i*stride:][:g.count] }
 	first := list(0, 0)

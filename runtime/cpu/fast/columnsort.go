@@ -56,8 +56,8 @@ func sortingNetwork(n, count int) []uint32 {
 			}
 		}
 	}
-	// From the last pair to the first: a pair is needed if the first count results, or a later needed pair, read one of
-	// its lines.
+	// Go from the last pair to the first. A pair is needed if it changes one of the first count lines, or a line of
+	// a pair that is needed later.
 	needed := make([]bool, n)
 	for i := range count {
 		needed[i] = true
@@ -121,8 +121,7 @@ func (s *columnSort[T]) lanes() int {
 	return lineBytes / int(unsafe.Sizeof(T(0)))
 }
 
-// spareBits returns the number of bits that a coordinate takes below a key in a word. It returns 0 if the words have no
-// room for it.
+// spareBits returns the number of low bits in a key's word that are free for a coordinate, or 0 if there are none.
 func (s *columnSort[T]) spareBits() int {
 	switch t := s.dtype; {
 	case unsafe.Sizeof(T(0)) == 8 || t.BlockBytes() > 2:
@@ -183,8 +182,8 @@ func (s *columnSort[T]) newRoom(lanes int) *columnRoom[T] {
 	return r
 }
 
-// sign returns the bit to flip in unsigned keys, so that sorting words as signed integers keeps their order. It becomes
-// the sign of a word.
+// sign returns the bit to flip in the keys of an unsigned dtype: it becomes the sign of the word, so that signed
+// comparisons sort the keys.
 func (s *columnSort[T]) sign() int64 {
 	switch {
 	case s.dtype == ir.U32:
@@ -265,8 +264,8 @@ func (r *results[T]) copy(at int, list []T) {
 	r.store(at, list)
 }
 
-// setKeys sets the keys of the elements. They have the same order as signed integers. It reports whether keys have lost
-// bits: those of NaN and of -0.
+// setKeys sets the keys: signed integers in the same order as the elements. special reports whether there are
+// elements that their keys do not give back: NaN and -0.
 func (s *columnSort[T]) setKeys(r *columnRoom[T]) (special bool) {
 	switch keys := any(r.keys).(type) {
 	case []float32:
@@ -369,8 +368,8 @@ func (s *columnSort[T]) sortCoordinates(r *columnRoom[T], rows, lanes int) {
 	lowWordsOf(wordsOf(any(r.indices).([]float32)), bitsOfLongs(r.longs))
 }
 
-// sortLongs sorts the keys of columns, of 64 bits, and the coordinates that belong to them. The keys' highest bits are
-// equal in most cases.
+// sortLongs sorts columns of 64-bit keys, together with the coordinates that belong to them. In most cases the
+// highest bits of all keys are equal.
 func (s *columnSort[T]) sortLongs(r *columnRoom[T], lanes int) {
 	const sign = 1 << 63
 	keys, differ, low := longsIn(any(r.keys).([]float64)), uint64(0), bits.Len(uint(s.n-1))

@@ -67,8 +67,9 @@ func (b *compilerOf[T]) members(c *chains, members []*ir.Node) (result int) {
 	return result
 }
 
-// result returns v, or a value equal to it, as the result of a chain of a fold. The fold reduces the results of this
-// chain and does not store them. The chain needs no code if v is not computed.
+// result returns v as the result of a fold's chain, which the fold reduces and does not store. If no instruction
+// computes v (it is an argument, for example), the chain needs no code. Otherwise the last instruction must compute
+// it (asLast).
 func (b *compilerOf[T]) result(v int) int {
 	if b.values[v] != (value[T]{}) {
 		b.code = nil

@@ -10,14 +10,14 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A convolution is computed by sums over terms: a term is a product with one element of the kernel for one channel of
-// the input. If the stride is 1, the input's elements for neighbouring positions of the result are neighbours in memory
-// too, at an offset that depends only on the term. So a tile of neighbouring positions is computed in vectors along
-// positions, with the sums of 4 channels of the result in registers.
+// A convolution adds up terms: a term is the product of one element of the kernel with an element of one channel of
+// the input. With stride 1, neighbouring results read neighbouring elements of the input, at an offset that depends
+// only on the term. So vectors hold neighbouring results, and a tile of them for 4 output channels has its sums in
+// registers.
 //
-// To make that true for every convolution, a task first copies its part of the input with zeros for the padding. If the
-// stride along an axis is more than 1, the copy has one image for each remainder of coordinates by the stride: the
-// coordinates with that remainder are neighbours in the image. The rows of a copy follow each other, so a tile may
+// To have this for every convolution, a task first copies its part of the input, with zeros for the padding. If the
+// stride along an axis is more than 1, the copy has an image for each remainder of the coordinates by the stride: in
+// an image, coordinates with that remainder are neighbours. The rows of a copy follow each other, so a tile may
 // reach over several rows; results between rows are not used. A depthwise convolution uses each element only a few
 // times. So with a stride of 2 along the last axis, its copy has the rows as they are, and tiles read every second
 // element.
@@ -51,8 +51,8 @@ func (f *convolution) mayUseWinograd() bool {
 }
 
 // convPhase is a part of the results of a convolution. A convolution has one phase. A transposed convolution has a
-// phase for each combination of remainders that the results' coordinates have when divided by the stride. Each phase
-// uses only some elements of the kernel, its taps, and is like a convolution with stride 1.
+// phase for each combination of the remainders of the results' coordinates by the strides. The results of a phase
+// use only some elements of the kernel, its taps, and are computed like a convolution with stride 1.
 type convPhase struct {
 	remainders [3]int   // by axis
 	taps       []int    // the kernel's elements, by their row-major positions
@@ -98,8 +98,8 @@ func phasesOf(n *ir.Node) (list []convPhase) {
 	return list
 }
 
-// depthwise reports whether a node is a convolution in which each channel of the result depends on one channel of the
-// input, and no two on the same one.
+// depthwise reports whether a node is a convolution in which each output channel depends on one input channel, and
+// each input channel is used once.
 func depthwise(n *ir.Node) bool {
 	if len(n.Args()) == 1 { // a pool
 		return false
@@ -108,9 +108,9 @@ func depthwise(n *ir.Node) bool {
 	return shape[1].Add == 1 && shape[0].Add == int64(n.Attrs().Int("groups"))
 }
 
-// pack returns the weights, with extents dims, in the order of use: by phase, by group, by block of channels, by term,
-// and by channel of the block. The terms are padded to a multiple of 8 with zeros. A depthwise convolution has no
-// blocks or padding, and one channel per group. The element after them is 0 if all weights are finite, and otherwise
+// pack returns the weights, with extents dims, in the order of use: by phase, by group, by block of channels, by
+// term, and by channel of the block. The terms are padded with zeros to a multiple of 8. A depthwise convolution has
+// no blocks or padding, and one channel per group. One more element is 0 if all weights are finite, and otherwise
 // NaN.
 func (f *convolution) pack(weights []float32, dims []int) []float32 {
 	groups, kernel := f.node.Attrs().Int("groups"), volume(dims[2:])
@@ -167,8 +167,8 @@ func (f *convolution) packConstant(weights []float32, dims []int) []float32 {
 	return packed
 }
 
-// packedSize returns the number of elements of packed weights of a phase. out and terms are the numbers of channels of
-// the result in a group, and of terms in a sum.
+// packedSize returns the number of elements of the packed weights of a phase. A group has `out` output channels, and
+// each of their sums has `terms` terms.
 func (f *convolution) packedSize(groups, out, terms int) int {
 	if depthwise(f.node) {
 		return groups * terms
@@ -197,9 +197,9 @@ type convAxis struct {
 	reach  int   // the largest shift
 }
 
-// newConvAxis returns an axis of a convolution with a's extents, stride and dilation. Padded input coordinates with
-// equal remainders by the stride form an image, so that consecutive results read consecutive elements of an image. For
-// each coordinate of the kernel, newConvAxis sets the image that it reads, and a shift: result i reads element i+shift.
+// newConvAxis returns a with its images: for each coordinate of the kernel, the image that it reads, and a shift, so
+// that result i reads element i+shift of that image. An image has the padded input's coordinates with the same
+// remainder by the stride, so consecutive results read consecutive elements.
 func newConvAxis(a convAxis) convAxis {
 	for k := range a.kernel {
 		at := k * a.dilation
@@ -215,9 +215,9 @@ func newConvAxis(a convAxis) convAxis {
 	return a
 }
 
-// newTransposedAxis returns an axis of a phase of a transposed convolution as an axis of a convolution with stride 1.
-// a has the extents, the stride and the dilation of the transposed convolution. The phase has the coordinates of the
-// result with the given remainder by the stride, after adding the padding, and uses the coordinates in kernel.
+// newTransposedAxis returns an axis of a phase of a transposed convolution, in the form of a convolution with stride
+// 1. a is the axis of the transposed convolution. The phase has the result's coordinates with the given remainder by
+// the stride, after the padding is added. They use the coordinates of the kernel in the list kernel.
 func newTransposedAxis(a convAxis, remainder int, kernel []int) convAxis {
 	t := convAxis{in: a.in, kernel: len(kernel), stride: 1, dilation: 1, step: a.stride, images: []int{0}}
 	t.first = ((remainder-a.low)%a.stride + a.stride) % a.stride
@@ -244,8 +244,8 @@ func (a *convAxis) at(out, k int) int {
 	return (out+a.shift[k])*a.stride + a.images[a.image[k]] - a.low
 }
 
-// unpadded returns which of the n coordinates of an image from `first` on are not padding: the ones with index lo to
-// hi-1. from is the input's coordinate at index lo. image is an index of a.images.
+// unpadded takes the n coordinates of an image from `first` on, and returns the range lo to hi-1 of them that is not
+// padding, and the input's coordinate at lo. image is an index of a.images.
 func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 	start := first*a.stride + a.images[image] - a.low // the input's coordinate
 	if start < 0 {
@@ -258,9 +258,8 @@ func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 	return lo, hi, start + lo*a.stride
 }
 
-// whole returns which elements of a row are not padding: the ones with index lo to hi-1. The row has the elements of
-// all images (see newConvAxis) for n coordinates from `first` on, n*stride elements. from is the input's coordinate at
-// index lo.
+// whole does the same as unpadded for a row that is not split into images: it has n*stride elements from coordinate
+// first*stride on.
 func (a *convAxis) whole(first, n int) (lo, hi, from int) {
 	start := first*a.stride - a.low
 	lo, hi = max(0, -start), min(n*a.stride, a.in-start)
@@ -303,8 +302,8 @@ const tasksPerWorker = 2
 // They should fit in a core's L2 cache. Tests change it.
 var taskElems = 1 << 17
 
-// newConvShape returns the parameters for an input and a result of given extents. input has those of the depthwise
-// convolution that computes the input of each task, or is nil.
+// newConvShape returns the parameters for an input of extents x and a result of extents out. If tasks compute the
+// input by a depthwise convolution, `input` has the parameters of that one; otherwise it is nil.
 func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int, input *convShape) *convShape {
 	w, axes := ir.WindowOf(n), len(x)-2
 	s := &convShape{dims: slices.Clone(x), workers: workers, batch: x[0], groups: groups, step: 1, input: input,
@@ -355,8 +354,8 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 	return s
 }
 
-// conflicts reports whether the channels of an input compete for the same part of the cache: a plane (the elements of a
-// channel) is a multiple of 512 bytes, and there are many channels. Then a copy with other distances is faster.
+// conflicts reports whether the channels of the input compete for the same part of the cache, because there are many
+// channels, and a channel's plane is a multiple of 512 bytes. Then a copy with other distances is faster.
 func (s *convShape) conflicts(plane int) bool { return plane%128 == 0 && s.inPer > 16 }
 
 // usePositions makes the convolution compute its results one position at a time.
@@ -458,8 +457,8 @@ func (s *convShape) parts() int {
 		ceil.Div(s.outPer, s.channels)
 }
 
-// setOffsets sets the offsets of the terms of a sum, in bytes, in the copy of a part, or in the input if that is not
-// copied. It also sets the copy's size and distances.
+// setOffsets sets the offset in bytes of each term's elements in the copy of a part, or in the input if it is not
+// copied. It also sets the size of the copy, and the distances in it.
 func (s *convShape) setOffsets() {
 	s.offsets = make([]int32, 0, s.terms)
 	if s.direct {
@@ -739,16 +738,17 @@ func convTiles(out []float32, stride int, in []float32, offsets []int32, weights
 	}
 }
 
-// tileVectors is the largest number of vectors of positions in a tile. The input's elements for tileTerms terms take
-// about half of the L1 cache, so they stay there while all channels use them. Weights that only one tile uses come from
-// memory. Then all terms are taken at once, because memory is faster in order.
+// tileVectors is the largest number of vectors of positions in a tile. If several tiles use the weights, tileTerms
+// terms are computed at a time: their elements of the input take about half of the L1 cache, and stay there while
+// all channels use them. If one tile uses all weights, all terms are computed at once, so that the weights are read
+// in order.
 const tileVectors, tileTerms = 3, 128
 
 // vectorsOf returns the number of vectors of the given number of positions.
 func vectorsOf(positions int) int { return ceil.Div(positions, lanes) }
 
-// storeStrided copies sums to the part's elements of the result. In sums the channels are stride elements apart. In the
-// result, neighbouring elements of the part are some steps apart.
+// storeStrided copies sums to the part's elements of the result. In sums, channels are `stride` elements apart. In
+// the result, neighbours of the part are `step` elements apart along each axis.
 func (p *convPart) storeStrided(sums []float32, stride int) {
 	for ch := range p.channels {
 		for y := range p.rows {
@@ -771,8 +771,9 @@ func (p *convPart) finish() {
 	p.epilogue.apply(p.worker, p.all[first:], p.outSize, first, p.rows*p.cols, p.outSize, p.channels)
 }
 
-// copy copies to `to` the part of the input that the part's windows cover, with the padding around it. The copy is in
-// planes, one for each channel and phase of the strides, so that neighbouring results read neighbouring elements.
+// copy copies the part of the input under the part's windows to `to`, with the padding around it. The copy has a
+// plane for each channel and each combination of images (see convAxis), so that neighbouring results read
+// neighbouring elements.
 func (p *convPart) copy(to []float32) {
 	deep, high, wide := &p.axes[0], &p.axes[1], &p.axes[2]
 	height, width := p.rows+high.reach, p.cols+wide.reach

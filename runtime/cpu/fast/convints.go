@@ -269,8 +269,8 @@ func (p *intConv) rowAt(row int, first [3]int) (from int, inside bool) {
 	return from, inside
 }
 
-// rowsFrom returns how many of at most n rows of a phase, from the given one on, are in its plane. Of these, rows begin
-// to end-1 are not padding along the plane's first axis. first is the argument of rowAt.
+// rowsFrom returns how many of the n rows from number row on are in the same plane of the phase. Of these, rows
+// begin to end-1 are not padding along the plane's first axis. first is the argument of rowAt.
 func (p *intConv) rowsFrom(row, n int, first [3]int) (begin, end, count int) {
 	axis := len(p.extent) - 2
 	if axis < 0 {

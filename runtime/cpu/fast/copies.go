@@ -312,8 +312,8 @@ func bytesOfResult(c *interp.Call) (list []byte, size int) {
 	return bytesIn(c.Ints), 8
 }
 
-// bytesLike returns the memory of an argument of the result's dtype, in the form that the result has in memory. If the
-// argument has another form, it is converted to new memory.
+// bytesLike returns an argument's memory, with the elements in the form that the result has. t and the result have
+// the same dtype. An argument in another form is converted in new memory.
 func bytesLike(c *interp.Call, t interp.Tensor) []byte {
 	size := t.DType.BlockBytes()
 	switch {

@@ -14,9 +14,9 @@ type epilogue struct {
 	own int // the chain's argument that is the node
 }
 
-// withEpilogue returns the kernel that computes a convolution or matmul and the chain after it, which ends with node n,
-// or nil if there is none. The chain must be the only user. withEpilogue sets absorbed, by ID, for the nodes other than
-// n that the kernel computes.
+// withEpilogue returns the kernel that computes a convolution or matmul together with the chain after it, which ends
+// with node n. It returns nil if n ends no such chain, or if other nodes use the convolution's or matmul's result.
+// It sets absorbed, by ID, for the nodes other than n that the kernel computes.
 func (c *chains) withEpilogue(n *ir.Node, absorbed []bool) *interp.Kernel {
 	own, e, more := c.epilogueOf(n, absorbed)
 	if own == nil {
@@ -25,8 +25,8 @@ func (c *chains) withEpilogue(n *ir.Node, absorbed []bool) *interp.Kernel {
 	return c.contraction(own, e, more, absorbed)
 }
 
-// epilogueOf returns a convolution or matmul, the epilogue that ends with node n, and the epilogue's arguments other
-// than the convolution or matmul. It returns nil if there is none, and otherwise sets absorbed.
+// epilogueOf returns the epilogue that ends with node n, the convolution or matmul before it, and the epilogue's
+// other arguments. It sets absorbed, by ID, for the nodes before n. It returns nil if n ends no epilogue.
 func (c *chains) epilogueOf(n *ir.Node, absorbed []bool) (own *ir.Node, e *epilogue, more []*ir.Node) {
 	if isWide(n) || !c.canEnd(n) {
 		return nil, nil, nil

@@ -70,9 +70,10 @@ func (g *groupFold[T]) keepsInOutput() bool {
 	return len(g.kept) > 0 && !g.across && g.each != nil && g.out.list != nil
 }
 
-// findMoments sums the differences of the elements from the first one of their row, and the squares of these. For n
-// elements, the sum of the squares is at most n+1 times the sum of squared deviations from the mean, because the first
-// element's own deviation is among these. So float64 has enough digits for deviations from any mean in float32.
+// findMoments sums the differences of the elements from the first one of their row, and the squares of these
+// differences. The sum of squares exceeds the sum of squared deviations from the mean by n times the first element's
+// squared deviation, which is one of the n. So it is at most n+1 times as large, and float64 has enough digits to
+// compute one from the other.
 func (g *groupFold[T]) findMoments() {
 	g.sums, g.squares, g.firsts = g.list(), g.list(), g.list()
 	for _, list := range [][]float64{g.sums, g.squares, g.firsts} {
@@ -175,7 +176,7 @@ func (g *groupFold[T]) finish(lo, hi int) {
 }
 
 // recompute computes rows again, as the interpreter does, if one of their row values is not finite in float32 (in
-// float64 for wide elements): the results in the interpreter's precision may still be finite.
+// float64 for wide elements): with the interpreter's precision, the results may still be finite.
 func (g *groupFold[T]) recompute() {
 	if g.ofWords() {
 		return
@@ -424,8 +425,8 @@ func (g *groupFold[T]) tall() int {
 	return max(1, block/g.count)
 }
 
-// inMemory reports whether the elements that chain p reads, of all rows of the group, are contiguous in memory. p has
-// no code, or is a row program.
+// inMemory reports whether the elements to which p is applied are contiguous in memory, for all rows of the group. p
+// has no code, or is a row program.
 func (g *groupFold[T]) inMemory(p *chainOf[T]) bool {
 	x := p.result
 	if len(p.code) > 0 {
@@ -451,8 +452,8 @@ func (g *groupFold[T]) ahead(n int) []T {
 	return g.out.list[g.at(g.from, 0):][:n]
 }
 
-// following returns the elements of the next g.count rows after the group, so that assembly can prefetch them. It
-// returns nil if the row program of p does not read the group's elements from an argument, or if there are fewer rows.
+// following returns the elements of the g.count rows after the group, so that assembly can prefetch them. It returns
+// nil if there are fewer rows, or if the elements are not contiguous in an argument's memory.
 func (g *groupFold[T]) following(p *chainOf[T]) []T {
 	x, row, size := p.code[0].in[0], g.from+g.count, g.count*g.n
 	if x >= len(p.args) || row+g.count > g.rows {

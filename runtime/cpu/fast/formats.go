@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// Kernels read and write elements of at most 16 bits in the format of tensors, block by block. So the memory has them
-// once, and in half or a quarter of the bytes.
+// Kernels read and write elements of at most 16 bits in their narrow format in memory, and convert them block by
+// block. So a tensor takes a half or a quarter of the bytes, and has no copy in 32 bits.
 
 // format describes how elements of a dtype of at most 16 bits are converted to 32 bits, as floats or words, and back.
 type format struct {

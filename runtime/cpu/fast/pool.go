@@ -100,8 +100,8 @@ func (f *pooling) pad(high []int64, i int) int {
 	return int(high[i])
 }
 
-// count returns how many elements of the window for coordinate `at` of the result are in the input. If padded is true,
-// it also counts the elements in the padding, which has `high` elements after the input.
+// count returns how many elements of a window are in the input. The window is at coordinate `at` of the result. If
+// padded is true, count includes elements in the padding, which has `high` elements after the input.
 func (a *convAxis) count(at, high int, padded bool) int {
 	first, end := 0, a.in
 	if padded {

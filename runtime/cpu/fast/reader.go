@@ -28,9 +28,8 @@ func newArgReader(t interp.Tensor, dims, order []int) argReader {
 	return newReader[float32](t, dims, order)
 }
 
-// newReader returns a reader of argument t for a result with extents dims. It reads elements in row-major order of the
-// result's axes, after they are permuted by order: order[i] is the result's axis at position i. A nil order means the
-// result's own.
+// newReader returns a reader of argument t for a result with extents dims. It reads elements in row-major order of
+// the result's axes, or of permuted axes if order is not nil: order[i] is then the result's axis at position i.
 func newReader[T number](t interp.Tensor, dims, order []int) readerOf[T] {
 	return readerWith[T](t, newStrides(t.Dims, dims, order))
 }

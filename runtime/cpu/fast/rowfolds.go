@@ -7,16 +7,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rowFold is assembly that computes all steps of an op that folds rows of n elements, one row after the other, with the
-// op's attribute eps or correction. So the steps find a row in the L1 cache, and the processor reads the next rows
-// while it stores results (M-cpu-memory). A row of a reduction has one result. Other results are multiplied by the
-// list w, which is then followed by adding the list v, if the function has them. checks has a number per row, which is
-// finite in the type of the elements if the row's values are.
+// rowFold is assembly that computes an op that folds rows, such as softmax: all steps of a row, then the next row.
+// So the steps find the row in the L1 cache, and the processor reads the next rows while it stores results
+// (M-cpu-memory). eps is the op's attribute eps or correction. A row of a reduction has one result. Other results
+// are multiplied by the list w and added to the list v, if the function has these lists. It sets each of checks to a
+// number that is finite in the elements' type if the row's values are.
 type rowFold[T number] func(out, x, w, v *T, checks *float64, eps float64, rows, n int)
 
-// rowFolds has the assembly of ops that fold rows of T: rows by op, and by the number of lists by which results are
-// multiplied, and that are then added. columnsIn and columnsOut copy n rows of cols elements to blocks, and back; see
-// columnBlock. They are nil if there are no columns.
+// rowFolds has the assembly of ops that fold rows of T. rows has an op's functions by their number of lists (see
+// rowFold). columnsIn and columnsOut copy n rows of cols elements to a columnBlock and back. They are nil if columns
+// is empty.
 type rowFolds[T number] struct {
 	rows                  map[ir.Op][]rowFold[T]
 	columns               map[ir.Op]columnFold[T]
@@ -48,8 +48,8 @@ func (r *foldRows[T]) rowFold() rowFold[T] {
 	return nil
 }
 
-// foldWhole computes a group of rows with the assembly of their op, such as softmax. It returns false if there is none,
-// or none for these lists.
+// foldWhole computes a group of rows with the assembly of their op, such as softmax. It returns false if the op has
+// no assembly for these lists.
 func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 	f := r.rowFold()
 	if f == nil {

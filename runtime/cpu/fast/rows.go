@@ -15,11 +15,12 @@ var rowPrograms = [...]string{"+row", "-row", "*row", "/row", "-row -row", "-row
 const normalizing = "-row *row +row"
 
 // rowFunctions has the assembly functions for one of rowPrograms, for rows of n elements. They read the rows x, the
-// numbers of the rows (a, b and c), and the lists w and v. Function each stores the results in out. Function sum also
-// adds up the results of each row in sums. Function onlySum adds them up without storing them. They add a few results
-// at a time in float32, and these sums in float64. All three prefetch next, which has as many elements as x. Function
-// columns stores the results of rows that are columns of x: w and v have the columns' numbers, and each of the rows of
-// n elements has an element of each column. Only each is never nil.
+// numbers of the rows (a, b and c), and the lists w and v, and prefetch next, which has as many elements as x.
+//
+// Function each stores the results in out. Function sum also adds up the results of each row in sums, and onlySum
+// does only that. They add a few results at a time in float32, and these sums in float64. Function columns is for
+// rows that are columns of x: it stores results, w and v have a number per column, and it does not prefetch. Only
+// each is never nil.
 type rowFunctions struct{ each, sum, onlySum, columns rowFunction }
 
 type rowFunction = func(out, x, next, a, b, c, w, v *float32, sums *float64, rows, n int)
@@ -90,8 +91,8 @@ func count(list []int, x int) (n int) {
 	return n
 }
 
-// setPrograms gives the chain's instructions their row programs. programs has them by the index of their first
-// instruction in p.code. at has the operand of each value. setPrograms also sets p.spread, the row values that other
+// setPrograms sets field program of the instructions that begin row programs. programs has these by the index of the
+// instruction in p.code, and `at` has the operand of each value. It also sets p.spread, the row values that other
 // instructions read, and p.ofRow, the arguments that are lists of a row's elements.
 func (p *chainOf[T]) setPrograms(programs map[int]*rowProgram, at []int) {
 	p.spread, p.ofRow = make([]bool, len(p.row)), make([]bool, len(p.args))

@@ -53,8 +53,8 @@ type separableShape struct {
 	strip   *convShape // of the pointwise convolution if tasks compute both, otherwise nil
 }
 
-// separableShapeOf returns how to compute run r after run d of the depthwise convolution. It keeps the result for the
-// next run, because most runs have equal extents.
+// separableShapeOf returns how to compute run r and the depthwise convolution d before it: together in each task, or
+// one after the other. It keeps the result for the next run, because most runs have equal extents.
 func (r *convRun) separableShapeOf(d *convRun, workers int) *separableShape {
 	if s := r.separable.Load(); s != nil && slices.Equal(s.dims, d.dims) && s.workers == workers {
 		return s

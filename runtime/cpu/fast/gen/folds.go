@@ -15,8 +15,8 @@ type foldOf struct {
 	name, what string
 	// step folds a vector of float64 numbers into results, and merge folds results into others.
 	step, merge func(x, acc VecVirtual)
-	// narrow folds a vector of float32 elements into results of float32; nil if those would have other errors. The
-	// results are NaN if an element is, which foldRows sees to.
+	// narrow folds a vector of float32 elements into float32 results. It is nil if that would change the errors.
+	// foldRows makes the result NaN if an element is.
 	narrow func(ops ...Op)
 	words  func(ops ...Op) // the same for words
 	// ofWords says that functions for words exist too.

@@ -141,9 +141,9 @@ func (w width) expBelow(x VecVirtual) {
 	w.scaledExp(x, n)
 }
 
-// expOfSum generates code that replaces x, of at most 0, by e^x, as a term of a sum that has a term of 1. Terms below
-// e^-87 become that one, which float64 cannot add to 1. So 2^n is one number in range, and AVX2 needs no other rounding
-// than a sum with 1.5*2^23, after which n is in the lowest bits. The polynomial has a shorter chain of instructions.
+// expOfSum generates code that replaces x, of at most 0, by e^x, as a term of a sum that also has the term 1. Terms
+// below e^-87 become e^-87: added to 1, that changes nothing in float64. So 2^n is always a normal float32. AVX2
+// rounds by adding 1.5*2^23, which leaves n in the lowest bits. The polynomial has a shorter chain of instructions.
 func (w width) expOfSum(x VecVirtual) {
 	if w.size == 64 { // scaling takes one instruction
 		w.expBelow(x)
@@ -180,8 +180,8 @@ func (w width) exp2(x VecVirtual) {
 	w.scaledExp(x, n)
 }
 
-// expPolynomial has the coefficients of e^x, where those of (e^x-1-x)/x^2 interpolate at Chebyshev nodes, with an error
-// of 2^-26. expConstants has all constants of exp.
+// expPolynomial has the coefficients of e^x. The first ones interpolate (e^x-1-x)/x^2 at Chebyshev nodes, with an
+// error of 2^-26. expConstants has all constants of exp.
 var (
 	expPolynomial = []float32{0.0013926213141530752, 0.008363203145563602, 0.041666556149721146, 0.16666576266288757,
 		0.5, 1, 1}
@@ -322,10 +322,10 @@ func (w width) sine(x VecVirtual, cosine bool) {
 	}
 }
 
-// reduceHalfPi generates code that returns a positive x less the nearest multiple of pi/2, and words whose two lowest
-// bits are those of the multiple (after Payne and Hanek 1983). It computes in float64. 2/pi is the sum of a number of
-// 29 bits, by which the multiplication is exact, and a rest. Large x multiply only those digits of 2/pi that change the
-// result modulo 4.
+// reduceHalfPi generates code that returns r, a positive x less the nearest multiple of pi/2, and quadrant, words
+// with the two lowest bits of that multiple (after Payne and Hanek 1983). It computes in float64. 2/pi is split into
+// a number of 29 bits, which x multiplies exactly, and a rest. For large x the tables have only the digits of 2/pi
+// that change the result modulo 4.
 func (w width) reduceHalfPi(x VecVirtual) (r, quadrant VecVirtual) {
 	hi, lo := turns()
 	var highs, lows [2]VecVirtual
@@ -385,8 +385,8 @@ func (w width) reduceHalfPi(x VecVirtual) (r, quadrant VecVirtual) {
 	return w.join(rests), w.join(multiples)
 }
 
-// turns returns tables of 2/pi by the exponent of a float: the first 29 bits of the digits that matter, and the rest.
-// The first entries have all digits.
+// turns returns tables of 2/pi by the exponent of a float. hi has the first 29 bits of the digits that matter for
+// that exponent, and lo the rest. The first entries have all digits.
 func turns() (hi, lo Mem) {
 	if turnsOf[0].Symbol.Name != "" {
 		return turnsOf[0], turnsOf[1]

@@ -180,8 +180,8 @@ func or(a, b Op, to VecVirtual) {
 	}
 }
 
-// ahead is the prefetch distance in bytes for weights. The code prefetches weights because the processor does not: it
-// takes the interleaved rows for short streams.
+// ahead is the prefetch distance in bytes for weights. The processor does not prefetch them itself, because it takes
+// each of the interleaved rows for a short stream.
 const ahead = 4096
 
 // format is a format of floats in memory.
@@ -396,7 +396,7 @@ func word(y VecVirtual, bits uint32) VecVirtual {
 }
 
 // operand returns a number in all elements of a vector, for the first operand of an instruction. AVX2 has too few
-// registers to keep constants, so that it reads them from memory, without an instruction of their own.
+// registers to keep constants there, so its instructions read the number from memory.
 func (w width) operand(x float32) Op {
 	bits := math.Float32bits(x)
 	if w.size == 64 {

@@ -309,8 +309,8 @@ func panels() {
 	roundBytes(true)
 }
 
-// addPart generates code that adds the products of a part to the results: sum is of integers, scale and minimum are
-// those of the blocks, and record is the int8 row's.
+// addPart generates code that adds the products of a part to the results: sum, the sum of integers, times the scale
+// of the blocks and the scale in the int8 row's record, and the minimum times the row's sum in the record.
 func addPart(result, sum, scale, minimum VecVirtual, record func(disp int) Mem) {
 	factor := ZMM()
 	if minimum != nil {
@@ -515,8 +515,9 @@ func (f panelFormat) tile(rows int) {
 	RET()
 }
 
-// fourths generates code that computes pointers to every fourth row of a matrix, and returns them with the distance of
-// rows in bytes, once and three times. With these, one instruction can address any of the four rows after a pointer.
+// fourths generates code that computes pointers to every fourth row of a matrix. It returns these, and registers
+// with the distance of rows in bytes and with three times that. With both, one instruction can address any of the
+// four rows from a pointer on.
 func fourths(rows int, base, stride string, size int) (first []Register, apart [2]Register) {
 	first = []Register{Load(Param(base), GP64())}
 	if rows == 1 {

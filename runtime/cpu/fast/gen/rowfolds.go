@@ -118,10 +118,10 @@ func operate(of func(ops ...Op), x, y values) {
 	}
 }
 
-// columnRows are rows whose elements take turns in memory: a vector has an element of each of some rows, and the vectors
-// of the next elements follow. A function may change them. So that the processor reads and writes memory while it
-// computes, one pass over the rows prefetches as many elements of two matrices, whose rows are `far` bytes apart: those
-// that the next call takes, and the place of the results.
+// columnRows describes rows in the form of package fast's columnBlock: a vector has one element of each of some
+// rows, and the vectors of the next elements follow. A function may change them. One pass over them also prefetches
+// two matrices: the elements of the next call, and the place of the results. So memory works while the processor
+// computes.
 type columnRows struct {
 	end       Register // the bytes of n vectors
 	ahead     Register
@@ -132,9 +132,9 @@ type columnRows struct {
 // number is a float64 number of a row: a scalar, or of columns a vector for each half of the rows.
 type number []VecVirtual
 
-// rowFolds generates the assembly functions of ops such as softmax, which compute rows of a type from folds of the
-// row; see rowFolds in package fast. A function exists for each number of lists by which results are multiplied, and
-// that are then added.
+// rowFolds generates the functions of ops such as softmax, which compute a row from folds of it; see rowFolds in
+// package fast. Each function has a version for each number of lists (weights): the results are multiplied by the
+// first list, and the second is added.
 func (w width) rowFolds(t floats) {
 	for _, f := range []rowFoldOf{
 		{"softmax", "e^(x-max)/sum(e^(x-max))", 0, true, false, (*rowFold).softmax, nil},
@@ -170,9 +170,9 @@ func (w width) rowFolds(t floats) {
 		})
 }
 
-// rowFoldOf describes a function: how many lists it can have, whether it computes exponentials, whether a row has one
-// result, and the code for a row, which returns the row's check. Or late is the code for the results from the row's greatest
-// element, in all lanes, and the logarithm of the sum of the row's exponentials.
+// rowFoldOf describes a function: the most lists that it takes, whether it computes exponentials, and whether a row
+// has one result. row generates the code of a row, and returns the row's check. Or, if row is nil, late generates
+// the code for the results of a row from its greatest element and the logarithm of the sum of its exponentials.
 type rowFoldOf struct {
 	name, what string
 	lists      int
@@ -245,8 +245,8 @@ func (f *rowFold) keepConstants(exps bool) (end func()) {
 	return f.width.keepConstants(expConstants...)
 }
 
-// batches generates the loop over rows in batches, each of as many rows as there are logarithms in a vector. The
-// logarithm of a row alone takes as long as the exponentials of four vectors.
+// batches generates a loop over rows in batches, so that one vector takes the logarithms of a whole batch. The
+// logarithm of a single row would take as long as the exponentials of four vectors.
 func (f *rowFold) batches(of rowFoldOf, checks Register) {
 	const batch = 8
 	greatest, sums := AllocLocal(f.bytes*batch), AllocLocal(8*batch)

@@ -228,8 +228,8 @@ var keyTypes = []keyType{
 		func() VecVirtual { return avx2.double(math.Float64frombits(1<<63 - 1)) }},
 }
 
-// exchange generates code that reverses the order of negative integers: it makes keys of the bits of floats, and the
-// bits of keys.
+// exchange generates code that replaces the bits of floats by keys, or keys by the bits of floats: it flips all bits
+// of negative integers except the sign, which reverses their order.
 func (k keyType) exchange(x VecVirtual) {
 	negative := avx2.zero()
 	k.above(x, negative, negative)
