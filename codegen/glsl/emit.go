@@ -161,9 +161,10 @@ func keepIEEE(e *emit.Emitter) {
 	})
 }
 
-// keepLoops asks the driver's compiler not to unroll the loops of a function that have no hint, which it would unroll
-// unasked. In a kernel on cooperative matrices it keeps loops that are to be unrolled, too. Other kernels index arrays
-// in these, and lavapipe reads such an array at any index where no invocation runs the loop.
+// keepLoops asks the driver's compiler not to unroll the loops of a function that have no hint; by itself it may
+// unroll them. In a kernel on cooperative matrices it also keeps the loops that have a hint to unroll. Other kernels
+// index arrays in such loops, so these stay unrolled: from a loop that no invocation runs, lavapipe may read an
+// array at any index.
 func keepLoops(f *syntax.Definition, matrices bool) {
 	syntax.Visit(f.Body, func(s syntax.Stmt) {
 		if loop, ok := s.(*syntax.For); ok && (matrices || loop.Hint == "") {

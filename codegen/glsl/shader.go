@@ -68,8 +68,8 @@ type parts struct {
 	main       *syntax.Definition
 }
 
-// extensions430 lists the extensions that a shader of GLSL 4.30 can use as one of GLSL 4.50 does. The types of 64-bit
-// integers are not among them: min and max of them would take doubles in 4.30.
+// extensions430 lists the extensions that work in GLSL 4.30 as they do in 4.50. The types of 64-bit integers are not
+// among them: in 4.30, their min and max would be computed as doubles.
 var extensions430 = []string{"GL_EXT_shader_8bit_storage", "GL_EXT_shader_16bit_storage",
 	"GL_KHR_shader_subgroup_basic", "GL_KHR_shader_subgroup_shuffle", "GL_KHR_shader_subgroup_vote",
 	"GL_EXT_spirv_intrinsics", "GL_EXT_control_flow_attributes", "GL_EXT_buffer_reference",

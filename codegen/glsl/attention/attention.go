@@ -12,9 +12,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// attention is the state that all attention variants share. A workgroup computes TileM rows: TileM/Heads queries of
-// each of Heads heads that share keys. It steps over the keys, TileN at a time. For each row it keeps the largest score
-// so far, the sum of weights and the weighted sum of values. When a larger score appears, it rescales both sums.
+// attention is the state that all attention variants share. A workgroup computes TileM rows. A row is one query of
+// one head: Heads heads that share keys, and TileM/Heads queries of each. It steps over the keys, TileN at a time.
+// For each row it keeps the largest score so far, the sum of weights and the weighted sum of values. When a larger
+// score appears, it rescales both sums.
 type attention struct {
 	*emit.Emitter
 	tile   schedule.AttentionTile
@@ -188,8 +189,9 @@ func (f *attention) adjusted(s expr.Expr) expr.Expr {
 	return s
 }
 
-// factor returns the factor of the softmax weight of the bound row and key, in an attention that computes a gradient
-// (see kernel.AttentionFactor). dot is the dot product of Q and K, and other the dot product of Factor.Q and Factor.K.
+// factor returns the number by which an attention that computes a gradient multiplies the softmax weight of the
+// bound row and key (see kernel.AttentionFactor). The product is the derivative by the score, before the softcap.
+// dot is the dot product of Q and K, and other the dot product of Factor.Q and Factor.K.
 func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	x := expr.Binary("-", other, f.AsFloat(f.a.Factor.Delta))
 	if f.a.Softcap != 0 { // times the derivative of the softcap: that of tanh(s) is 1 - tanh(s)^2
@@ -200,9 +202,9 @@ func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	return x
 }
 
-// rebase declares the variables shift and correction, given best, the new largest score. Weights are 2^(score - shift).
-// shift must be finite, so it is best, or 0 while every key is masked. correction rescales the sums so far, which are
-// relative to top.
+// rebase declares two variables for best, the new largest score. shift is best, or 0 while every key is masked, so
+// that it is finite in the weights 2^(score - shift). correction is the factor that rescales the sums so far, which
+// are relative to top, the largest score before.
 func (f *attention) rebase(best expr.Expr, top expr.Expr) (shift, correction expr.Expr) {
 	shift = f.Variable("float", "shift", expr.Choose(expr.Binary("==", best, f.lowest()), expr.Of("0.0"), best))
 	return shift, f.Variable("float", "correction", expr.Call("exp2", expr.Binary("-", top, shift)))

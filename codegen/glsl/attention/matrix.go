@@ -165,8 +165,9 @@ func (m *flashMatrix) scalesLate() bool {
 // captured lists the variables of main that the score function needs.
 func (m *flashMatrix) captured() []expr.Expr { return m.Captured(len(m.K.Parallel), m.query0) }
 
-// scoreFunction defines the GLSL function that computes the score of a fragment's element, given the fragment's first
-// row and key. The score is -inf if the row does not see the key.
+// scoreFunction defines the GLSL function that computes the score of a fragment's element from its dot product. With
+// scalesLate, the score is not scaled yet. The function also gets the fragment's first row and key. The score is
+// -inf if the row does not see the key.
 func (m *flashMatrix) scoreFunction() expr.Expr {
 	name := m.Fresh(m.Root, "score_of")
 	params := []string{"const in uint frag_row", "const in uint frag_col", "const in float dot_product",

@@ -269,8 +269,8 @@ func isZero(t expr.Expr) (negative, ok bool) {
 	return math.Signbit(v), err == nil && v == 0
 }
 
-// contracts reports whether v is a multiplication, and a phase (a reduction along the fold axis) sums its results. Such
-// a sum may use fused multiply-adds.
+// contracts reports whether v is a multiplication, and a phase (a reduction along the fold axis) adds up the
+// products. The compiler may fuse such multiplications and additions.
 func (j *Job) contracts(v *kernel.Expr) bool {
 	return slices.ContainsFunc(j.K.Phases, func(p kernel.Phase) bool {
 		return p.Combine == kernel.CombineSum && p.Value == v && (v.Op == ir.OpMul || v.Op == ir.OpSqr)

@@ -169,9 +169,9 @@ func (c *Code) Variable(typ, base string, value expr.Expr) expr.Expr {
 	return c.declare(c.Scope, typ, base, value)
 }
 
-// Choose returns value if cond holds, and the constant otherwise if not. The value must be safe to compute in any case.
-// Choose gives it a name first, because GLSL compilers turn other choices into a branch, and spirv-opt keeps branches
-// around loads and multiplications.
+// Choose returns value if cond holds, and otherwise the constant `otherwise`. It puts value into a variable, so
+// value is always computed and must be safe. Without the variable, GLSL compilers generate a branch, and spirv-opt
+// keeps branches around loads and multiplications.
 func (c *Code) Choose(typ, base string, cond, value, otherwise expr.Expr) expr.Expr {
 	if !expr.IsNumber(value) {
 		value = c.Variable(typ, base, value)

@@ -197,8 +197,9 @@ func loneValue(x kernel.Index) (*kernel.Expr, bool) {
 	return f.Value, true
 }
 
-// clamped returns a clamp. It computes in uint if neither the value nor the limit can be negative, and otherwise in
-// int. (The limit T-1 is -1 if T is 0.) Loaded 64-bit indices are already limited to the range of an int.
+// clamped returns f.X limited to 0..f.D. It computes in uint if neither of them can be negative, and otherwise in
+// int. (f.D is T-1 for an extent T, so it is -1 if T is 0.) Loaded 64-bit indices are already limited to the range
+// of an int.
 func (e *Emitter) clamped(f *kernel.Factor) expr.Expr {
 	unsigned := f.D.NonNegative()
 	if v, ok := loneValue(f.X); ok && unsigned && e.ComputeType(v.DType) == "uint" {
@@ -210,8 +211,8 @@ func (e *Emitter) clamped(f *kernel.Factor) expr.Expr {
 	return expr.Call("uint", e.clampCall(f))
 }
 
-// clampCall returns a signed sum limited to 0..last. last is -1 if it is T-1 and T is 0. Then the result is 0, which is
-// safe to access, because every buffer has an element 0.
+// clampCall returns f.X limited to 0..f.D, as an int. If f.D is -1 (T-1 for an extent T of 0), the result is 0,
+// which is safe to access, because every buffer has an element 0.
 func (e *Emitter) clampCall(f *kernel.Factor) expr.Expr {
 	factor := func(f *kernel.Factor) expr.Expr {
 		if f.Kind == kernel.FactorValue {

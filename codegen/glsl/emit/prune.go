@@ -69,8 +69,8 @@ func usedParams(d *syntax.Definition, later []*syntax.Definition) (params []synt
 	return params, unused
 }
 
-// dropArguments removes the arguments at the given positions from x if x is a call of a function, or passes the
-// function by name to another one. It returns other expressions unchanged.
+// dropArguments removes the arguments at the given positions of function `name`, if x calls the function or passes
+// it to another one by name. It returns other expressions unchanged.
 func dropArguments(x *syntax.Expr, name string, places []int) *syntax.Expr {
 	if x.Op != syntax.Call {
 		return x

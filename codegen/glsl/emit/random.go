@@ -22,8 +22,8 @@ func (e *Emitter) random(v *kernel.Expr, target *scope) expr.Expr {
 	return expr.Call("random_word", e.key(v.Args[0], target), e.key(v.Args[1], target), element)
 }
 
-// pairWord returns the number of the element that owns word w of the given element. Elements 2i and 2i+1 are a pair:
-// WordFirst is the word of element 2i, and WordSecond the word of 2i+1.
+// pairWord returns the number of the element with word w. This is the given element or, for WordFirst and
+// WordSecond, element 2i or 2i+1 of the pair to which the element belongs.
 func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
 	switch w {
 	case kernel.WordFirst:

@@ -208,9 +208,9 @@ func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines
 	})
 }
 
-// Fours returns the number of an invocation's i-th row in the tile, of count rows. An invocation has groups of four
-// adjacent rows. first is the number of its first group, and apart the distance between its groups, in groups. With
-// first 1 and apart 8, its rows are 4 to 7, 36 to 39, and so on.
+// Fours returns the row of the tile that is the i-th of an invocation's `count` rows. These are groups of four
+// adjacent rows: group number first of the tile, and then every group that is `apart` groups further. With first 1
+// and apart 8, the rows are 4 to 7, 36 to 39, and so on.
 func Fours(first, i expr.Expr, count, apart int) expr.Expr {
 	return expr.Flat(expr.Plus(first, expr.Times(expr.Quotient(i, 4, count), apart)), 4, expr.Remainder(i, 4, count))
 }

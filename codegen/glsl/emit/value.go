@@ -87,8 +87,8 @@ func (e *Emitter) countIndex(x kernel.Index) {
 	e.countFactors(x)
 }
 
-// countFactors adds a use of each factor of an index. At the first use of a quotient, remainder or clamp it also counts
-// the uses of its parts. These are parts of the factor, so they never get a variable of their own.
+// countFactors adds a use of each factor of an index. At the first use of a quotient, remainder or clamp it does the
+// same for both operands. It does not count the operands themselves, because they never get a variable of their own.
 func (e *Emitter) countFactors(x kernel.Index) {
 	for _, t := range x.Terms() {
 		for _, f := range t.Factors {

@@ -75,9 +75,9 @@ func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, b
 	e.storeVectors(r, vectorStores, results)
 }
 
-// inRun returns a quotient or remainder of the coordinate along the run's axis, given a divisor of the run's width. It
-// writes the quotient of base + lane as base/divisor + lane/divisor. For lanes that share a quotient, the unrolled loop
-// then has the same expression, so that the compiler computes it once. ok is false for other factors.
+// inRun returns a quotient or remainder of the coordinate along the run's axis, if the divisor n divides the run's
+// width. It writes the quotient of base + lane as base/n + lane/n. Lanes with the same quotient then have the same
+// expression in the unrolled loop, so the compiler computes it once. ok is false for other factors.
 func (c *Code) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
 	for s := c.Scope; s != nil; s = s.parent {
 		r := s.run

@@ -137,10 +137,9 @@ func (c *coopMat) resultUnits(wide int) int {
 	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.MatMuls) * schedule.CoopMatResult(c.s, wide)
 }
 
-// finishFragments stores the wide fragments that a subgroup has in shared memory, from index place on. They begin at
-// the given row and column of the result, and have total quads, in lines of the given number of quads. It unrolls every
-// loop: if a loop is inside a loop over fragments, a driver may keep both loops, and then keeps the fragments in
-// memory.
+// finishFragments stores wide fragments to the result, from the given row and column on. The subgroup has them in
+// shared memory from index place on: `total` quads, in lines of `quads`. It unrolls every loop: a driver may keep a
+// loop inside of the loop over fragments, and then keeps the fragments in memory.
 func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide int) {
 	s := c.s
 	c.EachSlot(expr.Of("gl_SubgroupInvocationID"), total, s.Subgroup, func(_, slot expr.Expr) {

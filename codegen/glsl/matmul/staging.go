@@ -163,9 +163,10 @@ func (c *staging) axisVariable(axis int) string {
 	return c.ParaName(axis)
 }
 
-// insideOctet returns the condition that an octet begins inside the operand, or nil if it always does. from is the
-// tile's first coordinate along each axis, at the octet's line, and inner its first coordinate along the line. Elements
-// beyond the end of the contraction axis must be 0. Beyond the rows or columns any values are allowed.
+// insideOctet returns the condition that an octet begins inside the operand, or nil if it always does. from has the
+// tile's first coordinate along each axis. at is the coordinate of the octet's line, and inner the octet's first
+// coordinate along the line. Elements beyond the end of the contraction axis must be 0. Beyond the rows or columns
+// any values are allowed.
 func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr.Expr) expr.Expr {
 	var along, across expr.Expr
 	begun := c.extent(st.lineAxis) // end of the octets that begin inside the operand

@@ -120,8 +120,8 @@ func Weight(src string, call func(name string)) int {
 	return size
 }
 
-// expand returns a format with its arguments inserted, as fmt.Sprintf does. Instead of a tree it inserts treeMark, and
-// returns the tree in trees, in the order of the marks.
+// expand returns a format with its arguments inserted, as fmt.Sprintf does. For a tree that is more than a name it
+// inserts treeMark; trees has these trees in the order of their marks.
 func expand(format string, args []any) (src string, trees []*Expr, err error) {
 	if strings.IndexByte(format, '%') < 0 {
 		return format, nil, nil
