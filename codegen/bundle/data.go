@@ -120,7 +120,7 @@ type store struct {
 // file.
 func newStore(idx index, data []byte, pos int64) (*store, error) {
 	// The last chunk may be shorter, so round up.
-	chunks := (int64(len(data)) + chunkSize - 1) / chunkSize
+	chunks := ceil.Div(int64(len(data)), chunkSize)
 	switch {
 	case idx.ChunkBytes != chunkSize:
 		return nil, fmt.Errorf("checksums are of chunks of %d bytes, want %d", idx.ChunkBytes, chunkSize)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/vkc-go/vkc/internal/atomicfile"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
@@ -69,7 +70,7 @@ func (s *signature) check(sections []Section) error {
 	chunks := int64(0)
 	for _, section := range sections {
 		if section.Kind == KindData {
-			chunks = (section.Length + chunkSize - 1) / chunkSize
+			chunks = ceil.Div(section.Length, chunkSize)
 		}
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -237,7 +238,7 @@ func (g Grid) Eval(symbols map[string]int64) ([3]uint32, error) {
 			if f.Tile < 1 || f.Tile > maxGroups || v < 0 || v > 1<<62 { // v + f.Tile must not overflow
 				return out, fmt.Errorf("grid factor ceil(%s/%d) is not usable", f.Extent, f.Tile)
 			}
-			q := (v + f.Tile - 1) / f.Tile
+			q := ceil.Div(v, f.Tile)
 			if q > 0 && n > maxGroups/q {
 				return out, fmt.Errorf("grid dimension %d has more than 2^31-1 workgroups", i)
 			}

@@ -558,4 +558,4 @@ func leastSeen(k *kernel.Kernel) int64 {
 }
 
 // FlashQuads is the number of vec4 that each lane keeps of a row's result of value elements, divided among lanes.
-func FlashQuads(value, lanes int) int { return (ValueQuads(value) + lanes - 1) / lanes }
+func FlashQuads(value, lanes int) int { return ceil.Div(ValueQuads(value), lanes) }

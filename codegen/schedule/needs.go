@@ -8,6 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -107,7 +108,7 @@ func isWide(caps device.Caps, b kernel.Binding) bool { return b.Elems-1 > caps.P
 
 // bindingBytes returns the size of a buffer in bytes, with every symbol at its bound.
 func bindingBytes(b kernel.Binding) uint64 {
-	blocks := (b.Elems + int64(b.DType.BlockElems()) - 1) / int64(max(b.DType.BlockElems(), 1))
+	blocks := ceil.Div(b.Elems, int64(max(b.DType.BlockElems(), 1)))
 	return uint64(max(blocks, 0)) * uint64(b.DType.BlockBytes())
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -24,7 +25,7 @@ func (l *lowerer) lowerScan() {
 	shape[axis] = ir.D(1)
 	if inChunks {
 		l.k.Fold = ir.Dim{Add: chunk}
-		shape[axis] = ir.Dim{Add: (extent.Max() + chunk - 1) / chunk}
+		shape[axis] = ir.Dim{Add: ceil.Div(extent.Max(), chunk)}
 	}
 	l.at = l.parallel(shape)
 	position := kernel.Axis(l.k.FoldAxis(), l.k.Fold)

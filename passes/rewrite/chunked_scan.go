@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -51,7 +52,7 @@ func (r *rewriter) chunkedScan(n *ir.Node, args []*ir.Node) *ir.Node {
 		return nil
 	}
 	c := &chunkedScan{rewriter: r, batch: r.numel(s[:outer]), heads: s[outer], values: s[outer+1], keys: s[outer+2],
-		groups: args[0].Shape()[outer+1], times: times.Add, chunks: (times.Add + chunkTimes - 1) / chunkTimes,
+		groups: args[0].Shape()[outer+1], times: times.Add, chunks: ceil.Div(times.Add, chunkTimes),
 		state: state}
 	// Queries and keys with different groups are repeated for each head (see vectors).
 	if args[1].Shape()[outer+1] != c.groups {

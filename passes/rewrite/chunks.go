@@ -3,6 +3,7 @@ package rewrite
 import (
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -92,7 +93,7 @@ func (c *cut) chooseContiguous(rows, length int64) bool {
 	// Enough chunks to fill the device, each with at least minFoldChunk elements, and two along the joined axes.
 	count := min(sumGroups/rows, length/minFoldChunk, c.Length/2)
 	c.Block = 1
-	c.Len = wholeChunks(c.Length, (c.Length+count-1)/count)
+	c.Len = wholeChunks(c.Length, ceil.Div(c.Length, count))
 	c.Count = c.Length / c.Len
 	return c.Count > 1
 }

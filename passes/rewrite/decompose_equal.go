@@ -10,6 +10,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -437,7 +438,7 @@ func (r scatters) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode
 		chunk *= 2
 	}
 	op, at := keyFolds[foldKey{mode, acc}], attr("chunk", chunk)
-	folded := r.add(op.chunks, []*ir.Node{rows, order, sorted}, at, attr("chunks", (most+chunk-1)/chunk))
+	folded := r.add(op.chunks, []*ir.Node{rows, order, sorted}, at, attr("chunks", ceil.Div(most, chunk)))
 	begins := r.add(firstEqual, []*ir.Node{sorted, wanted})
 	sums := r.add(op.rows, []*ir.Node{rows, order, sorted, wanted, begins, folded}, at)
 	if acc == ir.I64 {

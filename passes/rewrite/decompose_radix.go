@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -100,7 +101,7 @@ func (r *rewriter) keysOf(x *ir.Node, descending, high bool) *ir.Node {
 // position where each chunk's elements with a digit begin, and moves the elements.
 func (s *radixSort) sortByDigit(shift int, m radixMove) {
 	at := attr("shift", int64(shift))
-	chunks := (s.keys.Shape()[1].Max() + radixChunk - 1) / radixChunk
+	chunks := ceil.Div(s.keys.Shape()[1].Max(), radixChunk)
 	counts := s.unary(radixCount, s.keys, at, attr("chunks", chunks))
 	starts := s.starts(counts)
 	args := []*ir.Node{s.keys, starts}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -55,7 +56,7 @@ func (r *rewriter) longScan(n, x *ir.Node) *ir.Node {
 		return nil
 	}
 	s := longScan{rewriter: r, op: n.Op(), by: n.Op().Info().Running, axis: axis, length: length,
-		chunk: chunk, chunks: (length.Max() + chunk - 1) / chunk,
+		chunk: chunk, chunks: ceil.Div(length.Max(), chunk),
 		reverse: n.Attrs().Bool("reverse")}
 	if n.Op().Info().Tol != (ir.Tolerance{}) { // exact scans need no wider accumulator
 		x = r.castTo(x, kernel.AccType(n.DType()))

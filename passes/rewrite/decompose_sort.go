@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -69,7 +70,7 @@ func (r *rewriter) topOfChunks(n, x *ir.Node) *ir.Node {
 	}
 	k, length := int64(n.Attrs().Int("k")), x.Shape()[axis].Add
 	chunk := chunkOfTop(length)
-	chunks := (length + chunk - 1) / chunk
+	chunks := ceil.Div(length, chunk)
 	// The padding comes last in the sorted order.
 	x = r.padLast(x, axis, chunks*chunk, analysis.Descending(n))
 	split := replaced(x.Shape(), axis, axis, []int64{chunks, chunk})

@@ -7,6 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -95,10 +96,10 @@ func (e *Emitter) SetGrid(dim int, points []ir.Dim, tile int64) (goAround bool) 
 	factors := make([]kernel.GridFactor, len(points))
 	limit := e.gridLimit(dim) // on the product of the workgroups of this factor and of the factors before it
 	for i := len(points) - 1; i >= 0; i-- {
-		tiles := max(1, (points[i].Max()+tile-1)/tile)
-		rounds := (tiles + limit - 1) / limit
+		tiles := max(1, ceil.Div(points[i].Max(), tile))
+		rounds := ceil.Div(tiles, limit)
 		factors[i] = kernel.GridFactor{Extent: points[i], Tile: tile * rounds}
-		limit = max(1, limit/((tiles+rounds-1)/rounds))
+		limit = max(1, limit/ceil.Div(tiles, rounds))
 		goAround = goAround || rounds > 1
 		tile = 1 // outer factors have one point per workgroup
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // This file has the statements that every kernel family emits: declarations, assignments, loops, conditions, shared
@@ -138,7 +139,7 @@ func (e *Emitter) OpenResults(self expr.Expr, results int) expr.Expr {
 // of the invocation self, and with i, the number of the slot among those of the invocation. Neighbouring invocations
 // take neighbouring slots.
 func (c *Code) EachSlot(self expr.Expr, total, invocations int, body func(i, slot expr.Expr)) {
-	c.Repeat("i", (total+invocations-1)/invocations, func(i expr.Expr) {
+	c.Repeat("i", ceil.Div(total, invocations), func(i expr.Expr) {
 		slot := c.Named("slot", expr.Plus(self, expr.Times(i, invocations)))
 		c.OpenBelow(total%invocations != 0, slot, expr.Uint(total))
 		body(i, slot)

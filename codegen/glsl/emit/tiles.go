@@ -3,6 +3,7 @@ package emit
 import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -22,7 +23,7 @@ func (e *Emitter) PlaceFactors(dim int, factors []schedule.AxisTiles,
 
 // WholeTiles is the number of tiles along an axis of static extent, with the last, partial one.
 func (j *Job) WholeTiles(f schedule.AxisTiles) int64 {
-	return (j.K.Parallel[f.Axis].Add + int64(f.Tile) - 1) / int64(f.Tile)
+	return ceil.Div(j.K.Parallel[f.Axis].Add, int64(f.Tile))
 }
 
 // tiles returns the number of tiles along an axis.
@@ -61,7 +62,7 @@ type Mover struct {
 // Declare declares the registers.
 func (m *Mover) Declare(typ, name string) {
 	all := m.E.Launch.Workgroup
-	m.Registers = m.E.Array(typ, name, (m.Lines*m.PerLine+all-1)/all)
+	m.Registers = m.E.Array(typ, name, ceil.Div(m.Lines*m.PerLine, all))
 }
 
 // Each calls body for each unit that the invocation moves. i counts them.

@@ -5,6 +5,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // residentRows are the elements of A that stay in an invocation's registers while a workgroup makes several passes,
@@ -128,7 +129,7 @@ func (v *matVec) loadThroughTile(rows residentRows, tile int) {
 	quads, share := int(v.K.Fold.Add)/4, tile/s.Workgroup
 	for _, o := range v.A {
 		v.Repeat("i", s.ThreadM, func(i expr.Expr) {
-			tiles := (quads + tile - 1) / tile
+			tiles := ceil.Div(quads, tile)
 			own := v.readQuads(o, i, 1, tiles*share)
 			v.Repeat("c", tiles, func(c expr.Expr) {
 				v.Repeat("q", share, func(q expr.Expr) {
@@ -190,7 +191,7 @@ func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, minLen int) e
 // the invocation's own quads, and n is the quad's number in the row.
 func (v *matVec) eachQuad(quads int, body func(q, n expr.Expr)) {
 	lanes := v.S.Workgroup
-	v.Repeat("q", (quads+lanes-1)/lanes, func(q expr.Expr) {
+	v.Repeat("q", ceil.Div(quads, lanes), func(q expr.Expr) {
 		n := v.Variable("uint", "n", expr.Plus(v.self, expr.Times(q, lanes)))
 		v.OpenBelow(quads%lanes != 0, n, expr.Uint(quads))
 		body(q, n)

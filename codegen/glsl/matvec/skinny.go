@@ -9,6 +9,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -254,7 +255,7 @@ func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 // runs is the number of runs in a step of a subgroup's columns. The subgroups with these columns share them. rounds is
 // the number that one lane decodes.
 func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
-func (r *skinny) rounds() int { return (r.runs() + r.team - 1) / r.team }
+func (r *skinny) rounds() int { return ceil.Div(r.runs(), r.team) }
 
 // eachRun calls body for each run (the elements that an invocation decodes at once) that this lane decodes in a step. i
 // counts the lane's runs. column is the run's column, counted from the subgroup's first column. run is the run's number

@@ -8,6 +8,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -177,7 +178,7 @@ func (r *skinny) rowLanes() int { return r.s.Down() * r.s.SubgroupsN * r.s.Subgr
 
 // rowRounds is the number of groups that each invocation loads.
 func (r *skinny) rowRounds(n int) int {
-	return (r.rowGroups(n) + r.rowLanes() - 1) / r.rowLanes()
+	return ceil.Div(r.rowGroups(n), r.rowLanes())
 }
 
 // eachLoad calls body, which loads, for each group of n elements of a step's rows that this invocation handles (see

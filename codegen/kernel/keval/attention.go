@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -64,7 +65,7 @@ func (r *run) keysOf(keys int64) (first, end int64) {
 	ax := r.k.AttentionAxes()
 	splits := r.k.Parallel[ax.Split].Add
 	// Splits have equal numbers of keys, rounded up; the last ones may have fewer.
-	each := (keys + splits - 1) / max(splits, 1)
+	each := ceil.Div(keys, max(splits, 1))
 	seen := r.index(r.k.Seen(kernel.Axis(ax.Query, r.k.Parallel[ax.Query])))
 	first = r.at[ax.Split] * each
 	return first, min(first+each, seen)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/bailout"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // computeGroups writes the rows of the table for the current group number.
@@ -25,9 +26,9 @@ func (r *run) computeGroups(fold int64) {
 	})
 	for _, n := range counts[:number] {
 		// rounded up: a table row has elements of one number only
-		before += (n + g.Rows - 1) / g.Rows
+		before += ceil.Div(n, g.Rows)
 	}
-	groups := (int64(len(own)) + g.Rows - 1) / g.Rows
+	groups := ceil.Div(int64(len(own)), g.Rows)
 	end := before + groups
 	if number == int64(len(counts))-1 { // unused table rows
 		end = g.Groups
