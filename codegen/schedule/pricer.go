@@ -194,7 +194,7 @@ func (h heuristics) tiledTime(k *kernel.Kernel, caps device.Caps, splits bool) (
 		}
 	}
 	if matShapeOf(k).M <= mostMatVecRows {
-		if vec, why := h.matVecTime(k, caps); why == "" {
+		if vec, unknown := h.matVecTime(k, caps); unknown == "" {
 			time = min(time, vec)
 		}
 	}

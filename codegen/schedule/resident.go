@@ -43,9 +43,9 @@ func (h heuristics) residentVecFor(k *kernel.Kernel, sh matShape) (v residentVec
 	if rounds = roundable(k, false) && len(b.rounded) > 0; rounds {
 		list = b.rounded
 	}
-	i := slices.IndexFunc(list, func(v residentVec) bool {
-		return v.run > 0 && len(k.MatMuls) >= v.matmuls && sh.K >= v.minLength &&
-			(v.lengthBelow == 0 || sh.K < v.lengthBelow) && (v.maxColumns == 0 || h.perCore(sh) <= v.maxColumns)
+	i := slices.IndexFunc(list, func(e residentVec) bool {
+		return e.run > 0 && len(k.MatMuls) >= e.matmuls && sh.K >= e.minLength &&
+			(e.lengthBelow == 0 || sh.K < e.lengthBelow) && (e.maxColumns == 0 || h.perCore(sh) <= e.maxColumns)
 	})
 	if i < 0 {
 		return v, rounds, false

@@ -61,8 +61,8 @@ func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	// All matmuls share the shared memory of one, so each has shorter steps.
 	tl.step = max(tl.step/len(k.MatMuls), shortestStep)
 	var all []Candidate
-	for _, tl := range tl.variants(sh, cores) {
-		if s, ok := tl.schedule(how, sh, caps); ok {
+	for _, variant := range tl.variants(sh, cores) {
+		if s, ok := variant.schedule(how, sh, caps); ok {
 			all = append(all, Candidate{s, fmt.Sprintf("%d rows on matrix units: B is read once", sh.M)})
 		}
 	}

@@ -51,9 +51,9 @@ func WindowsOf(k *kernel.Kernel) (w Windows, ok bool) {
 				if k.Fold.Add%(inner*taps) != 0 || k.Fold.Add/taps > maxPerTap {
 					continue
 				}
-				w := Windows{Axis: axis, Taps: int(taps), Inner: int(inner), PerTap: int(k.Fold.Add / taps)}
-				if w.overlap(k) {
-					return w, true
+				found := Windows{Axis: axis, Taps: int(taps), Inner: int(inner), PerTap: int(k.Fold.Add / taps)}
+				if found.overlap(k) {
+					return found, true
 				}
 			}
 		}
@@ -75,7 +75,6 @@ func mayOverlap(k *kernel.Kernel, axis int) bool {
 				along := slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool {
 					return f.Kind == kernel.FactorAxis && f.Axis == k.FoldAxis() || f.X.Uses(k.FoldAxis())
 				})
-				// The last element of a row is Coef*(length-1) after its first; the next row starts at row.
 				// A row's last element is Coef*(length-1) after its first. The next row begins `row` after the first.
 				found = found || along && row > 0 && row <= t.Coef*(k.Fold.Add-1)
 			}

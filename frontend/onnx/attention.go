@@ -128,9 +128,9 @@ func attention(c *call) []*value {
 	case c.has(pastKey):
 		a.appendCache(c.x(pastKey), c.x(pastValue))
 	case c.has(filledLength): // k and v are caches, with the number of filled positions of each sequence
-		queries := a.q.Dim(2)
+		length := a.q.Dim(2)
 		filled := c.x(filledLength).Cast(ir.I32).Reshape(-1, 1, 1, 1)
-		a.offset = filled.Sub(c.b.DimValue(queries))
+		a.offset = filled.Sub(c.b.DimValue(length))
 		a.hideUnless(a.keys().Lt(filled))
 	default:
 		a.noCache()

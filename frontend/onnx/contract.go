@@ -239,8 +239,8 @@ func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string
 	// Without a contraction, or with extents that cannot be multiplied, contract broadcasts, multiplies and sums.
 	if len(inner) == 0 || err1 != nil || err2 != nil || err3 != nil || !a.DType().IsFloat() {
 		all := string(slices.Concat(out, inner))
-		y := permuted(a, aLetters, all).Mul(permuted(b, bLetters, all))
-		return sumAbsent(y, []rune(all), later)
+		product := permuted(a, aLetters, all).Mul(permuted(b, bLetters, all))
+		return sumAbsent(product, []rune(all), later)
 	}
 	batches := extents(a, aLetters, batch)
 	x := permuted(a, aLetters, string(slices.Concat(batch, rows, inner))).Reshape(batches, flatRows, flatInner)

@@ -272,7 +272,6 @@ func pow(c *call) tensor {
 	t := x.DType()
 	if t.IsFloat() {
 		if n := constant(c.in[1]); n != nil && n.Elems() == 1 {
-			// A square is cheaper than a power.
 			// A square is exact and cheaper.
 			if f, err := n.Floats(); err == nil && f[0] == 2 && len(n.Dims) <= x.Rank() {
 				return x.Sqr()

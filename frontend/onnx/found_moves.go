@@ -164,9 +164,9 @@ func reshapeAlong(c *call) []*value {
 						rest *= d.Static()
 					}
 				}
-				for k, n := range to {
-					if k != i && n > 0 {
-						rest /= n
+				for k, extent := range to {
+					if k != i && extent > 0 {
+						rest /= extent
 					}
 				}
 				to[slices.Index(to, -1)], to[i] = rest, -1

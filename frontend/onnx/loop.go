@@ -177,8 +177,8 @@ func (l *loopNode) whileLoop() []*value {
 	}
 	results, s := l.c.looped(*trips, withinLimit(goes, l.c.b.Const(int32(0))), l.first,
 		func(i tensor, carried []*value) (tensor, []*value, []*value) {
-			goes, next, outs := l.trip(&value{tensor: i.Cast(ir.I64), from: []string{}}, carried)
-			return withinLimit(l.c.asTensor(goes).Reshape(), i.AddScalar(1)), next, outs
+			again, next, outs := l.trip(&value{tensor: i.Cast(ir.I64), from: []string{}}, carried)
+			return withinLimit(l.c.asTensor(again).Reshape(), i.AddScalar(1)), next, outs
 		})
 	if bounded {
 		l.c.addUnfinishedOutput(s.Goes)

@@ -214,8 +214,8 @@ func (f *File) build(options Options) error {
 	if len(im.problems) > 0 {
 		slices.Sort(im.needed)
 		unsupported := &UnsupportedError{Path: f.src.Path, Nodes: im.problems, Inputs: slices.Compact(im.needed)}
-		for _, name := range im.symbols {
-			unsupported.Dims = append(unsupported.Dims, im.names[name])
+		for _, symbol := range im.symbols {
+			unsupported.Dims = append(unsupported.Dims, im.names[symbol])
 		}
 		return unsupported
 	}

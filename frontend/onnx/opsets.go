@@ -180,7 +180,7 @@ func (c *call) setInput(i int, v *value) {
 // setAttr replaces an attribute. nil removes it. Other readers of the node are not affected.
 func (c *call) setAttr(name string, a *Attribute) {
 	n := *c.node
-	n.Attributes = slices.DeleteFunc(slices.Clone(n.Attributes), func(a *Attribute) bool { return a.Name == name })
+	n.Attributes = slices.DeleteFunc(slices.Clone(n.Attributes), func(old *Attribute) bool { return old.Name == name })
 	if a != nil {
 		a.Name = name
 		n.Attributes = append(n.Attributes, a)

@@ -76,8 +76,8 @@ func (o Options) check(m *Model) (Options, error) {
 		known := slices.Clone(option.known)
 		if option.flag == "--dim" || option.flag == "--bound" { // as their users spell the names
 			symbols := m.symbols()
-			for i, name := range known {
-				known[i] = cmp.Or(symbols[name], name)
+			for k, name := range known {
+				known[k] = cmp.Or(symbols[name], name)
 			}
 		}
 		from := option.field + " of onnx.Options"
@@ -205,9 +205,9 @@ func (m *Model) spelled() []string {
 				list = d.Symbols()
 			}
 		}
-		for _, name := range list {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
+		for _, extent := range list {
+			if !slices.Contains(names, extent) {
+				names = append(names, extent)
 			}
 		}
 	}

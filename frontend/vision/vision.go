@@ -612,7 +612,6 @@ func (t tower) hasClass() bool { _, ok := t.Types["v.class_embd"]; return ok }
 
 // embed returns the embedded patches, with their learned positions.
 func (t tower) embed(pixels frontend.Tensor) frontend.Tensor {
-	// A convolution whose windows do not overlap is a matmul of patches.
 	// A convolution with windows that do not overlap is a matmul of patches.
 	kernel := func(name string) frontend.Tensor {
 		return pixels.MatMulT(t.w.Get(name).Cast(ir.F32).Reshape(t.Width, -1))

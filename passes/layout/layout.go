@@ -105,11 +105,11 @@ func (pl *planner) scope(g *plan.Graph, outer *scope, leaves map[plan.ValueID]pl
 			continue
 		}
 		body := g.Bodies[k.Loop.Body]
-		leaves := map[plan.ValueID]plan.ValueID{body.Params: g.Params}
+		around := map[plan.ValueID]plan.ValueID{body.Params: g.Params}
 		for i, n := range slices.Concat(body.Ops.Leaves(ir.OpState), body.Ops.Leaves(ir.OpInput)) {
-			leaves[n.ID()] = k.Bindings[i].Buffer
+			around[n.ID()] = k.Bindings[i].Buffer
 		}
-		sc.inner[id] = pl.scope(body, sc, leaves)
+		sc.inner[id] = pl.scope(body, sc, around)
 	}
 	return sc
 }

@@ -153,8 +153,8 @@ func (m *flashMatrix) readQueries() {
 	for first := 0; first < s.TileM; first += lines {
 		last := min(first+lines, s.TileM)
 		m.Comment("Rows %d to %d come by way of shared memory.", first, last-1)
-		m.tileMover(last-first, dot, func(_, first, line, octet expr.Expr, keep func(value expr.Expr)) {
-			m.bindRow(m.Named("row", expr.Plus(first, line)))
+		m.tileMover(last-first, dot, func(_, from, line, octet expr.Expr, keep func(value expr.Expr)) {
+			m.bindRow(m.Named("row", expr.Plus(from, line)))
 			keep(m.octet(m.a.Q, m.dotAxis(), expr.Times(octet, schedule.OctetElems)))
 		}).Move(expr.Uint(first))
 		m.Barrier()

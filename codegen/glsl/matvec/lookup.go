@@ -75,13 +75,13 @@ func (v *matVec) shareLookup() {
 	signs := lookupTable{name: expr.Of("sign_table"), copies: size.Signs.Copies}
 	if size.Signs.Entries > 0 {
 		v.Helper("spread_bits", "float")
-		entry := "255u * spread_bits(n)"
+		sign := "255u * spread_bits(n)"
 		signs.typ = "uint"
 		if size.Signs.Bytes == 8 {
 			v.Helper("even_signs", "float")
-			signs.typ, entry = "uvec2", "255u * uvec2(spread_bits(n), spread_bits(even_signs(n) >> 4))"
+			signs.typ, sign = "uvec2", "255u * uvec2(spread_bits(n), spread_bits(even_signs(n) >> 4))"
 		}
-		v.fillTable(&signs, size.Signs.Entries, "signs", entry)
+		v.fillTable(&signs, size.Signs.Entries, "signs", sign)
 	}
 	if !v.S.RoundRows || v.S.Coarsen > 0 { // otherwise the barrier after the quantization of rows is enough
 		v.Barrier()

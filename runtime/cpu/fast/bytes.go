@@ -251,8 +251,8 @@ func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b 
 			}
 		}
 		if n < panelCols {
-			for i := range rows {
-				copy(out[i*stride+j:][:n], tile[i*panelCols:])
+			for r := range rows {
+				copy(out[r*stride+j:][:n], tile[r*panelCols:])
 			}
 		}
 	}

@@ -124,8 +124,8 @@ func (b *compilerOf[T]) constant(x T) int {
 
 // bitsOfNumber returns the bits of a number.
 func bitsOfNumber[T number](x T) uint64 {
-	if x, ok := any(x).(float32); ok {
-		return uint64(math.Float32bits(x))
+	if narrow, ok := any(x).(float32); ok {
+		return uint64(math.Float32bits(narrow))
 	}
 	return math.Float64bits(float64(x))
 }

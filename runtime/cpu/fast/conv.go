@@ -68,13 +68,13 @@ func convolves(n *ir.Node, op ir.Op) bool { return n.Op() == op && isNarrow(n.DT
 // phasesOf returns the phases of a convolution. A transposed convolution with strides has one for each remainder of the
 // positions: its results use only the taps with that remainder. A convolution has a single phase.
 func phasesOf(n *ir.Node) (list []convPhase) {
-	w := ir.WindowOf(n)
+	window := ir.WindowOf(n)
 	// Axes that the op lacks have extent 1.
 	kernel, stride, dilation := [3]int{1, 1, 1}, [3]int{1, 1, 1}, [3]int{1, 1, 1}
-	for i, first := 0, 3-len(w.Kernel); i < len(w.Kernel); i++ {
-		kernel[first+i] = int(w.Kernel[i])
+	for i, first := 0, 3-len(window.Kernel); i < len(window.Kernel); i++ {
+		kernel[first+i] = int(window.Kernel[i])
 		if n.Op() == ir.OpConvTranspose {
-			stride[first+i], dilation[first+i] = int(w.Stride[i]), int(w.Dilation[i])
+			stride[first+i], dilation[first+i] = int(window.Stride[i]), int(window.Dilation[i])
 		}
 	}
 	for i := range volume(stride[:]) {

@@ -96,11 +96,11 @@ func mergeGroups(groups []byte, src *[4][]int32, elems int, shift int32) bool {
 	if !vectors || n < lanes {
 		return false
 	}
-	merge := func(at, n int) {
+	merge := func(at, count int) {
 		if elems == 2 {
-			mergePairs(&groups[at*groupBytes], &src[0][at], &src[1][at], n)
+			mergePairs(&groups[at*groupBytes], &src[0][at], &src[1][at], count)
 		} else {
-			mergeQuads(&groups[at*groupBytes], &src[0][at], &src[1][at], &src[2][at], &src[3][at], shift, n)
+			mergeQuads(&groups[at*groupBytes], &src[0][at], &src[1][at], &src[2][at], &src[3][at], shift, count)
 		}
 	}
 	whole := n / lanes * lanes
@@ -120,8 +120,8 @@ func mergeLists(groups []byte, src *[4][]byte, shift int32) {
 	for _, list := range src {
 		_ = list[:n] // the assembly checks no bounds
 	}
-	merge := func(at, n int) {
-		mergeBytes(&groups[at*groupBytes], &src[0][at], &src[1][at], &src[2][at], &src[3][at], shift, n)
+	merge := func(at, count int) {
+		mergeBytes(&groups[at*groupBytes], &src[0][at], &src[1][at], &src[2][at], &src[3][at], shift, count)
 	}
 	whole := n / lanes * lanes
 	if merge(0, whole); whole < n {

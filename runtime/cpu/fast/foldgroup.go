@@ -346,11 +346,11 @@ func (g *groupFold[T]) runAcross(p *chainOf[T], s *scratch[T], to *sink[T], valu
 			each = len(x)
 		}
 		for i := 0; i < len(x) && !to.outputs; i += each {
-			switch x := x[i : i+each]; {
+			switch part := x[i : i+each]; {
 			case to.by != nil:
-				eachOf(to.by, to.results, x)
+				eachOf(to.by, to.results, part)
 			case to.f != nil:
-				to.f(0, k+i/each, each, x)
+				to.f(0, k+i/each, each, part)
 			}
 		}
 	}
@@ -379,21 +379,21 @@ func (g *groupFold[T]) runAlong(p *chainOf[T], s *scratch[T], to *sink[T], value
 		}
 	}
 	for row := 0; row < g.count; row += rows {
-		rows := min(rows, g.count-row)
-		g.spreadValues(p, s, values, row, rows, hi-lo)
+		n := min(rows, g.count-row)
+		g.spreadValues(p, s, values, row, n, hi-lo)
 		for k := lo; k < hi; k += step {
 			if adds {
-				s.sums = to.results[row : row+rows]
+				s.sums = to.results[row : row+n]
 			}
-			x := g.computeBlock(p, s, to, row, k, min(most, rows*(hi-k)))
+			x := g.computeBlock(p, s, to, row, k, min(most, n*(hi-k)))
 			switch {
 			case adds: // computeBlock has added them up
 			case to.by != nil:
-				rowsOf(to.by, to.results[row:row+rows], x, g.ahead(len(x)))
+				rowsOf(to.by, to.results[row:row+n], x, g.ahead(len(x)))
 			case to.moments:
-				g.addMoments(row, k, rows, x)
+				g.addMoments(row, k, n, x)
 			case to.f != nil:
-				to.f(row, k, rows, x)
+				to.f(row, k, n, x)
 			}
 		}
 	}

@@ -98,15 +98,15 @@ func loader[T number](s *interp.Stored) func(dst []T, from, step int) {
 			dst[i] = f.get(s.Bytes[(from+i*step)*size:])
 		}
 	}
-	if read, ok := any(read).(func(dst []T, from, step int)); ok {
-		return read
+	if same, ok := any(read).(func(dst []T, from, step int)); ok { // T is float32
+		return same
 	}
 	ofFloats := s.DType.IsFloat()
 	return func(dst []T, from, step int) {
-		part := parts.Get().(*[block]float32)
-		defer parts.Put(part)
+		room := parts.Get().(*[block]float32)
+		defer parts.Put(room)
 		for len(dst) > 0 {
-			part := part[:min(len(dst), block)]
+			part := room[:min(len(dst), block)]
 			read(part, from, step)
 			if wide := any(dst[:len(part)]).([]float64); ofFloats {
 				doublesOf(wide, part)
@@ -131,15 +131,15 @@ func storer[T number](s *interp.Stored) func(at int, list []T) {
 			f.put(dst[(whole+i)*size:], x)
 		}
 	}
-	if write, ok := any(write).(func(at int, list []T)); ok {
-		return write
+	if same, ok := any(write).(func(at int, list []T)); ok { // T is float32
+		return same
 	}
 	ofFloats := s.DType.IsFloat()
 	return func(at int, list []T) {
-		part := parts.Get().(*[block]float32)
-		defer parts.Put(part)
+		room := parts.Get().(*[block]float32)
+		defer parts.Put(room)
 		for len(list) > 0 {
-			part := part[:min(len(list), block)]
+			part := room[:min(len(list), block)]
 			if wide := any(list[:len(part)]).([]float64); ofFloats {
 				floatsOf(part, wide)
 			} else {

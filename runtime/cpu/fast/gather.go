@@ -83,9 +83,9 @@ func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) erro
 		}
 		return c.ParallelRange(len(out)/picks, picks+elementWork, func(lo, hi int) {
 			for ; lo < hi; lo++ {
-				x, to := from[lo*n:(lo+1)*n], out[lo*picks:(lo+1)*picks]
+				row, to := from[lo*n:(lo+1)*n], out[lo*picks:(lo+1)*picks]
 				for i, id := range list {
-					to[i] = x[id]
+					to[i] = row[id]
 				}
 			}
 		})
@@ -94,12 +94,12 @@ func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) erro
 		for lo < hi { // rows with the same coordinates of the axes before
 			outer, pick := lo/picks, lo%picks
 			count := min(hi-lo, picks-pick)
-			x, to := from[outer*n*inner:(outer+1)*n*inner], out[lo*inner:(lo+count)*inner]
+			rows, to := from[outer*n*inner:(outer+1)*n*inner], out[lo*inner:(lo+count)*inner]
 			if !same {
-				gatherEach(to, x, ids[lo*inner:(lo+count)*inner], n, inner)
+				gatherEach(to, rows, ids[lo*inner:(lo+count)*inner], n, inner)
 			} else {
 				for i, id := range ids[pick : pick+count] {
-					copy(to[i*inner:(i+1)*inner], x[clamped(id, n)*inner:])
+					copy(to[i*inner:(i+1)*inner], rows[clamped(id, n)*inner:])
 				}
 			}
 			lo += count

@@ -21,7 +21,7 @@ func groupNorm[T number](c *interp.Call) error {
 	attrs := c.Node.Attrs()
 	groups, channels, positions := attrs.Int("groups"), c.Dims[1], volume(c.Dims[2:])
 	each := channels / groups // channels of a group
-	n, x, out := each*positions, newReader[T](c.Args[0], c.Args[0].Dims, nil), resultsOf[T](c)
+	n, in, out := each*positions, newReader[T](c.Args[0], c.Args[0].Dims, nil), resultsOf[T](c)
 	weight, bias := make([]T, channels), make([]T, channels)
 	fillOf(weight, 1)
 	for i, list := range [][]T{weight, bias} {
@@ -31,10 +31,10 @@ func groupNorm[T number](c *interp.Call) error {
 		}
 	}
 	return c.Parallel(volume(c.Dims)/n, 3*elementWork*n, func(worker, group int) {
-		row := x.direct(group*n, n)
+		row := in.direct(group*n, n)
 		if row == nil {
 			row = roomOf[T](c, worker, n)
-			x.read(row, group*n)
+			in.read(row, group*n)
 		}
 		mean, variance := statistics(row)
 		scale := 1 / math.Sqrt(variance+attrs.Float("eps"))
@@ -67,10 +67,10 @@ func groupNorm[T number](c *interp.Call) error {
 // statistics returns the mean and the variance of the elements of a list.
 func statistics[T number](x []T) (mean, variance float64) {
 	n, result := float64(len(x)), [1]float64{}
-	if x, ok := any(x).([]float32); ok {
+	if narrow, ok := any(x).([]float32); ok {
 		var squares, first [1]float64
 		// Sums of differences from the first element lose fewer bits than sums of elements.
-		momentsOf(result[:], squares[:], first[:], x, nil, true)
+		momentsOf(result[:], squares[:], first[:], narrow, nil, true)
 		mean = result[0] / n
 		return first[0] + mean, max(0, squares[0]-float64(result[0]*mean)) / n
 	}

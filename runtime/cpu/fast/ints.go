@@ -305,13 +305,13 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	aOf, bOf := matricesOf(a.Dims, outer), matricesOf(b.Dims, outer)
 	count, size := p.panels()
 	rowBytes := p.rowBytes()
-	rows, toPack := volume(a.Dims[:len(a.Dims)-2])*p.m, 0
+	rowsOfA, toPack := volume(a.Dims[:len(a.Dims)-2])*p.m, 0
 	if b.Packed == nil {
 		toPack = volume(b.Dims[:len(b.Dims)-2]) * count
 	}
-	memory, free := scratchWords(rows*(rowBytes/4+1) + toPack*size/4)
+	memory, free := scratchWords(rowsOfA*(rowBytes/4+1) + toPack*size/4)
 	defer free()
-	packedA, sums, memory := p.cutRows(memory, rows)
+	packedA, sums, memory := p.cutRows(memory, rowsOfA)
 	packedB := as[byte](memory)
 	source := sourceOf(a)
 	if p.aCol > 1 { // a row is not in one part
@@ -321,7 +321,7 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	if b.Packed == nil {
 		columns = wordsFrom(b)
 	}
-	err := c.Parallel(rows, p.k, func(worker, i int) {
+	err := c.Parallel(rowsOfA, p.k, func(worker, i int) {
 		list := source.list(i/p.m*p.m*p.k+i%p.m*p.aRow, (p.k-1)*p.aCol+1, as[int32](c.Room(worker, p.k)))
 		sums[i] = -p.shift * p.packA(packedA[i*rowBytes:], list, p.k, p.aCol)
 	})

@@ -77,23 +77,23 @@ var primitives, widePrimitives = basicPrimitives[float32](), basicPrimitives[flo
 func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 	list := map[string]*primitiveOf[T]{
 		"+": {work: 4, plain: func(out, x, y, _ []T) {
-			for i, x := range x {
-				out[i] = x + y[i]
+			for i, v := range x {
+				out[i] = v + y[i]
 			}
 		}},
 		"-": {work: 4, plain: func(out, x, y, _ []T) {
-			for i, x := range x {
-				out[i] = x - y[i]
+			for i, v := range x {
+				out[i] = v - y[i]
 			}
 		}},
 		"*": {work: 4, plain: func(out, x, y, _ []T) {
-			for i, x := range x {
-				out[i] = x * y[i]
+			for i, v := range x {
+				out[i] = v * y[i]
 			}
 		}},
 		"/": {work: 4, plain: func(out, x, y, _ []T) {
-			for i, x := range x {
-				out[i] = x / y[i]
+			for i, v := range x {
+				out[i] = v / y[i]
 			}
 		}},
 		"<":         of2(func(x, y T) T { return truth[T](x < y) }),

@@ -107,57 +107,57 @@ func result64[E float64 | int64](acc float64, f func(acc E) E) float64 {
 // sumAll adds the elements of x to acc. Four sums let the CPU add in parallel. Integers are in the bits of the float64
 // numbers.
 func sumAll[E float64 | int64](acc float64, x []float64) float64 {
-	return result64(acc, func(acc E) E {
+	return result64(acc, func(sum E) E {
 		list, a, b, c := wordsIn[E](x), E(0), E(0), E(0)
 		for ; len(list) >= 4; list = list[4:] {
-			acc, a, b, c = acc+list[0], a+list[1], b+list[2], c+list[3]
+			sum, a, b, c = sum+list[0], a+list[1], b+list[2], c+list[3]
 		}
 		for _, y := range list {
-			acc += y
+			sum += y
 		}
-		return (acc + a) + (b + c)
+		return (sum + a) + (b + c)
 	})
 }
 
 // productAll multiplies acc by the elements of x, in four products as sumAll does.
 func productAll[E float64 | int64](acc float64, x []float64) float64 {
-	return result64(acc, func(acc E) E {
+	return result64(acc, func(product E) E {
 		list, a, b, c := wordsIn[E](x), E(1), E(1), E(1)
 		for ; len(list) >= 4; list = list[4:] {
-			acc, a, b, c = acc*list[0], a*list[1], b*list[2], c*list[3]
+			product, a, b, c = product*list[0], a*list[1], b*list[2], c*list[3]
 		}
 		for _, y := range list {
-			acc *= y
+			product *= y
 		}
-		return E(acc*a) * E(b*c)
+		return E(product*a) * E(b*c)
 	})
 }
 
 // greatestAll returns the greatest of acc and the elements of x.
 func greatestAll[E float64 | int64](acc float64, x []float64) float64 {
-	return result64(acc, func(acc E) E {
-		list, a := wordsIn[E](x), acc
+	return result64(acc, func(best E) E {
+		list, a := wordsIn[E](x), best
 		for ; len(list) >= 2; list = list[2:] {
-			acc, a = max(acc, list[0]), max(a, list[1])
+			best, a = max(best, list[0]), max(a, list[1])
 		}
 		for _, y := range list {
-			acc = max(acc, y)
+			best = max(best, y)
 		}
-		return max(acc, a)
+		return max(best, a)
 	})
 }
 
 // leastAll returns the least of acc and the elements of x.
 func leastAll[E float64 | int64](acc float64, x []float64) float64 {
-	return result64(acc, func(acc E) E {
-		list, a := wordsIn[E](x), acc
+	return result64(acc, func(best E) E {
+		list, a := wordsIn[E](x), best
 		for ; len(list) >= 2; list = list[2:] {
-			acc, a = min(acc, list[0]), min(a, list[1])
+			best, a = min(best, list[0]), min(a, list[1])
 		}
 		for _, y := range list {
-			acc = min(acc, y)
+			best = min(best, y)
 		}
-		return min(acc, a)
+		return min(best, a)
 	})
 }
 

@@ -105,9 +105,9 @@ func eachStrip(c *interp.Call, n, picks, inner int, f func(worker int, s strip))
 	parts := max(1, min(inner/least, c.Workers()))
 	outer := volume(c.Dims) / (n * inner)
 	return c.Parallel(outer*parts, elementWork*picks*inner/parts, func(worker, task int) {
-		outer, first, end := task/parts, task%parts*inner/parts, (task%parts+1)*inner/parts
-		f(worker, strip{n: n, rows: picks, cols: end - first, to: outer*n*inner + first,
-			from: outer*picks*inner + first, stride: inner})
+		at, first, end := task/parts, task%parts*inner/parts, (task%parts+1)*inner/parts
+		f(worker, strip{n: n, rows: picks, cols: end - first, to: at*n*inner + first,
+			from: at*picks*inner + first, stride: inner})
 	})
 }
 
@@ -129,37 +129,37 @@ func updateElements[D, S updatable, T index](s strip, dst []D, stride int, from 
 	n := uint64(s.n) // as an unsigned number, a negative index is larger than n
 	for row := range rows {
 		at := s.from + row*s.stride
-		ids := ids[at : at+cols]
-		list := from[at:][:len(ids)]
+		indices := ids[at : at+cols]
+		list := from[at:][:len(indices)]
 		switch mode {
 		case "add":
-			for i, id := range ids {
+			for i, id := range indices {
 				if uint64(int64(id)) < n {
 					dst[int(id)*stride+i*step] += D(list[i])
 				}
 			}
 		case "mul":
-			for i, id := range ids {
+			for i, id := range indices {
 				if uint64(int64(id)) < n {
 					dst[int(id)*stride+i*step] *= D(list[i])
 				}
 			}
 		case "min":
-			for i, id := range ids {
+			for i, id := range indices {
 				if uint64(int64(id)) < n {
 					to := &dst[int(id)*stride+i*step]
 					*to = min(*to, D(list[i]))
 				}
 			}
 		case "max":
-			for i, id := range ids {
+			for i, id := range indices {
 				if uint64(int64(id)) < n {
 					to := &dst[int(id)*stride+i*step]
 					*to = max(*to, D(list[i]))
 				}
 			}
 		default:
-			for i, id := range ids {
+			for i, id := range indices {
 				if uint64(int64(id)) < n {
 					dst[int(id)*stride+i*step] = D(list[i])
 				}

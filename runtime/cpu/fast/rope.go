@@ -38,9 +38,9 @@ func rope(c *interp.Call, freqs []float64) error {
 	}
 	last, pairs := len(c.Dims)-1, len(freqs)
 	width := c.Dims[last]
-	second, step := 1, 2 // distance between the elements of a pair, and between pairs
+	apart, step := 1, 2 // distance between the elements of a pair, and between pairs
 	if c.Node.Attrs().String_("mode") == "half" {
-		second, step = pairs, 1
+		apart, step = pairs, 1
 	}
 	inner := volume(c.Dims[axis+1 : last])                // rows per position
 	each := volume(c.Dims[c.Node.Arg(1).Rank()-1 : last]) // rows that share a position
@@ -50,7 +50,7 @@ func rope(c *interp.Call, freqs []float64) error {
 			y := c.Out[r*width : (r+1)*width]
 			copy(y, c.Args[0].Floats[r*width:])
 			for i, t := range turns[p*pairs : (p+1)*pairs] {
-				first, second := &y[i*step], &y[i*step+second]
+				first, second := &y[i*step], &y[i*step+apart]
 				a, b := float64(*first), float64(*second)
 				*first, *second = float32(float64(a*t.cos)-float64(b*t.sin)), float32(float64(a*t.sin)+float64(b*t.cos))
 			}

@@ -163,8 +163,8 @@ func (s *scanner[T]) running(out, x []T, acc float64) {
 		_ = x[:whole] // the assembly checks no bounds
 		acc = f(narrowed(out), narrowed(x), acc, whole)
 	}
-	for i, x := range x[whole:len(out)] {
-		acc = s.by.next(acc, float64(x))
+	for i, y := range x[whole:len(out)] {
+		acc = s.by.next(acc, float64(y))
 		out[whole+i] = T(acc)
 	}
 }
@@ -188,10 +188,10 @@ func (s *scanner[T]) next(acc []float64, i int, out, x []T) {
 		_, _ = acc[:whole], out[:whole] // the assembly checks no bounds
 		f(&acc[0], narrowed(out), narrowed(x), whole)
 	}
-	for row, x := range x[whole:] {
+	for row, y := range x[whole:] {
 		row += whole
 		before := acc[row]
-		if acc[row] = s.by.next(before, float64(x)); s.exclusive {
+		if acc[row] = s.by.next(before, float64(y)); s.exclusive {
 			out[row] = T(before)
 		} else {
 			out[row] = T(acc[row])

@@ -195,7 +195,8 @@ func runningInts[E anyInt](by ir.Op, acc E, out, x []E) {
 	x = x[:len(out)]
 	switch by {
 	case ir.OpSum:
-		acc, whole := runningWords(acc, out, x)
+		whole := 0
+		acc, whole = runningWords(acc, out, x)
 		out, x = out[whole:], x[whole:]
 		for i, y := range x {
 			acc += y

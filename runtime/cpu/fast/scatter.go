@@ -252,10 +252,10 @@ func (s *scattering) sorted() ([][]update, error) {
 		})
 	}
 	err := each(func(chunk, _ int, runs []int32) {
-		counts := counts[chunk*s.sections : (chunk+1)*s.sections]
+		own := counts[chunk*s.sections : (chunk+1)*s.sections]
 		for _, run := range runs {
 			if run >= 0 {
-				counts[int(run)/s.each]++
+				own[int(run)/s.each]++
 			}
 		}
 	})
@@ -413,10 +413,10 @@ func (s *scattering) toSmallBase() error {
 				floats[i] = float64(x)
 			}
 		}
-		list, runs := make([]update, sortChunk), make([]int32, sortChunk)
+		list, room := make([]update, sortChunk), make([]int32, sortChunk)
 		for chunk := part; chunk < chunks; chunk += parts {
 			lo := chunk * sortChunk
-			runs := runs[:min(sortChunk, s.n-lo)]
+			runs := room[:min(sortChunk, s.n-lo)]
 			if s.add != nil {
 				s.add(floats, wordsOf(sums[part]), lo, lo+len(runs))
 				continue

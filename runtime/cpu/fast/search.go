@@ -104,9 +104,9 @@ func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 					}
 				}
 			}
-			for i, at := range at {
-				if y := x[i*n+int(at)]; k == lo || g.beats(y, found.x[row+i], greatest) {
-					found.x[row+i], found.at[row+i] = y, int32(k)+at
+			for i, place := range at {
+				if y := x[i*n+int(place)]; k == lo || g.beats(y, found.x[row+i], greatest) {
+					found.x[row+i], found.at[row+i] = y, int32(k)+place
 				}
 			}
 		}

@@ -404,9 +404,9 @@ func (s *sorter[T]) radixPass(shift int) error {
 	err = s.run(len(s.entries), func(part, lo, hi int) {
 		starts := (*[digits]uint32)(s.counts[part*digits:])
 		for _, e := range s.entries[lo:hi] {
-			at := &starts[e>>shift%digits]
-			spare[*at] = e
-			*at++
+			next := &starts[e>>shift%digits]
+			spare[*next] = e
+			*next++
 		}
 	})
 	s.entries, s.spare = spare, s.entries

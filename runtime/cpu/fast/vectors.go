@@ -102,9 +102,9 @@ func multiplyTiles(out []float32, stride int, a, b []float32, rows, cols, k int)
 	}
 	wide := vector.tileCols
 	var tile [high * 8]float32
-	put := func(i, j, cols int) {
+	put := func(row, col, n int) {
 		for r := range high {
-			copy(out[(i+r)*stride+j:][:cols], tile[r*cols:])
+			copy(out[(row+r)*stride+col:][:n], tile[r*n:])
 		}
 	}
 	for ; i+high <= rows; i += high {

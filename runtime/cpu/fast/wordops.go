@@ -33,8 +33,8 @@ func listOf[W integer, T number](list []T) []W {
 func words1[T number, W integer](f func(x W) W) *primitiveOf[T] {
 	return &primitiveOf[T]{work: 4, plain: func(out, x, _, _ []T) {
 		to := listOf[W](out)
-		for i, x := range listOf[W](x) {
-			to[i] = f(x)
+		for i, v := range listOf[W](x) {
+			to[i] = f(v)
 		}
 	}}
 }
@@ -43,8 +43,8 @@ func words1[T number, W integer](f func(x W) W) *primitiveOf[T] {
 func words2[T number, W integer](f func(x, y W) W) *primitiveOf[T] {
 	return &primitiveOf[T]{work: 4, plain: func(out, x, y, _ []T) {
 		to, b := listOf[W](out), listOf[W](y)
-		for i, x := range listOf[W](x) {
-			to[i] = f(x, b[i])
+		for i, v := range listOf[W](x) {
+			to[i] = f(v, b[i])
 		}
 	}}
 }
@@ -125,13 +125,13 @@ func addWordPrimitives() {
 	}
 	widePrimitives[wordOf[ir.I64]] = &primitiveOf[float64]{work: 4, plain: func(out, x, _, _ []float64) {
 		to := listOf[int64](out)
-		for i, x := range x {
+		for i, v := range x {
 			switch {
-			case x >= -1<<63 && x < 1<<63:
-				to[i] = int64(x)
-			case x != x:
+			case v >= -1<<63 && v < 1<<63:
+				to[i] = int64(v)
+			case v != v:
 				to[i] = 0
-			case x < 0:
+			case v < 0:
 				to[i] = math.MinInt64
 			default:
 				to[i] = math.MaxInt64
@@ -139,14 +139,14 @@ func addWordPrimitives() {
 		}
 	}}
 	widePrimitives[floatOfWords] = &primitiveOf[float64]{work: 4, plain: func(out, x, _, _ []float64) {
-		for i, x := range listOf[int64](x) {
-			out[i] = float64(x)
+		for i, v := range listOf[int64](x) {
+			out[i] = float64(v)
 		}
 	}}
 	widePrimitives[wordOfTruth] = &primitiveOf[float64]{work: 4, plain: func(out, x, _, _ []float64) {
 		to := listOf[int64](out)
-		for i, x := range x {
-			to[i] = int64(x)
+		for i, v := range x {
+			to[i] = int64(v)
 		}
 	}}
 	widePrimitives[oddOfWords] = of1(func(x float64) float64 {
@@ -169,58 +169,58 @@ func addPrimitives[T number, W integer](list map[string]*primitiveOf[T]) {
 	bits := W(8 * unsafe.Sizeof(W(0)))
 	for name, p := range map[string]*primitiveOf[T]{
 		"+ words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = x + y[i]
+			for i, v := range x {
+				out[i] = v + y[i]
 			}
 		}),
 		"- words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = x - y[i]
+			for i, v := range x {
+				out[i] = v - y[i]
 			}
 		}),
 		"* words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = x * y[i]
+			for i, v := range x {
+				out[i] = v * y[i]
 			}
 		}),
 		"min words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = min(x, y[i])
+			for i, v := range x {
+				out[i] = min(v, y[i])
 			}
 		}),
 		"max words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = max(x, y[i])
+			for i, v := range x {
+				out[i] = max(v, y[i])
 			}
 		}),
 		"& words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = x & y[i]
+			for i, v := range x {
+				out[i] = v & y[i]
 			}
 		}),
 		"| words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = x | y[i]
+			for i, v := range x {
+				out[i] = v | y[i]
 			}
 		}),
 		"^ words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = x ^ y[i]
+			for i, v := range x {
+				out[i] = v ^ y[i]
 			}
 		}),
 		"== words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = of[W](x == y[i])
+			for i, v := range x {
+				out[i] = of[W](v == y[i])
 			}
 		}),
 		"> words": wordLists[T](func(out, x, y []W) {
-			for i, x := range x {
-				out[i] = of[W](x > y[i])
+			for i, v := range x {
+				out[i] = of[W](v > y[i])
 			}
 		}),
 		"?: words": {work: 4, plain: func(out, x, y, z []T) {
-			for i, x := range listOf[W](x) {
-				if x != 0 {
+			for i, v := range listOf[W](x) {
+				if v != 0 {
 					out[i] = y[i]
 				} else {
 					out[i] = z[i]
