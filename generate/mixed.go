@@ -136,7 +136,8 @@ func (e *engine) measureMixed(program, tokens int, took time.Duration) {
 	e.mixedTimes[program] = took
 }
 
-// submitMixed submits a run for parts of the texts in slots. f has a row for each part that has logits, in order.
+// submitMixed submits a run for parts of the texts in slots. It makes the inputs of the program: the rows of the
+// parts, position offsets, adapter scales and tables of pages. f has a row for each part that has logits, in order.
 func (e *engine) submitMixed(ctx context.Context, f *pendingStep, parts []llm.Part, slots []*slot,
 	program sizedProgram) error {
 	m, in, of := e.model, vkc.Tensors{}, llm.InputsOf(parts)

@@ -159,6 +159,7 @@ func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int
 func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	switch {
 	case k.Family == kernel.FamilyRow:
+		// At the least, it takes as long as a kernel that normalizes a single row.
 		w := kernel.Work{Bytes: h.moveTime(k) * h.CopyGBps, Groups: points(k.Parallel)}
 		return max(h.normTime()-h.LaunchNs, h.rates().Time(w)), ""
 	case k.Family == kernel.FamilyAttention:
@@ -168,8 +169,8 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) 
 	case matShapeOf(k).M <= MaxMatVecRows || k.RowSums() || k.CutsCols(): // only matvecs do the latter two
 		return h.matVecTime(k, caps)
 	}
-	s, _, _ := Select(k, caps)
-	if s, ok := s.(kernel.Skinny); ok {
+	chosen, _, _ := Select(k, caps)
+	if s, ok := chosen.(kernel.Skinny); ok {
 		return h.skinnyTime(k, s)
 	}
 	return h.tiledTime(k, caps, splits)

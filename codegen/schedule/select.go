@@ -259,6 +259,8 @@ func (h heuristics) alongFold(k *kernel.Kernel, sh matShape, wg int) []Candidate
 	var all []Candidate
 	reason := fmt.Sprintf("%d rows: B is read once, along the contraction", sh.M)
 	v := h.fewRows(k, sh)
+	// add adds a schedule in which `lanes` invocations share a sum. They add it up by shuffles in subgroups of the
+	// given size or, if that is 0, in shared memory.
 	add := func(lanes, subgroup int) {
 		if lanes > wg {
 			return

@@ -14,8 +14,9 @@ import (
 // einsum do, and all else follows from the labels. See labels.
 type foundRule struct {
 	labels func(c *call) labels
-	// neutral is the value that replaces invalid elements of input i along a folded axis. It does not change a fold.
-	// Infinities are the least and the largest number of a dtype. Means and norms divide by the count; see call.mean.
+	// neutral returns the value that replaces invalid elements of input i along a folded axis, because it does not
+	// change the fold. An infinity stands for the least or the largest number of the dtype. Means and norms divide by
+	// the number of valid elements; see call.mean.
 	neutral func(c *call, i int) float64
 	// along, if set, builds a node that moves elements along an axis that is valid in part. It returns nil for others.
 	along func(c *call) []*value
@@ -672,9 +673,10 @@ func meanVarianceLabels(c *call) labels {
 	return c.likeInput(c.resolved(axes, c.rank(0))...)
 }
 
-// lettered returns a function for labels that are letters, such as "bn-,b* -> bn": of the inputs, and of the first axes
-// of the results. A dash is an opaque axis, and a star stands for any number of them. An input with another number of
-// axes is opaque. folded has the labels of folded axes.
+// lettered returns a function for the labels that a text gives, such as "bn-,b* -> bn": a letter is the label of an
+// axis of an input or, after the arrow, of one of the first axes of a result. A dash is an opaque axis, and a star
+// stands for any number of them. An input with another number of axes is opaque. folded has the labels of folded
+// axes.
 func lettered(text, folded string) func(c *call) labels {
 	inputs, results, _ := strings.Cut(text, " -> ")
 	spell := func(letters string) (list []int) {

@@ -273,9 +273,9 @@ func (im *importer) atLeast(d ir.Dim, n int64) {
 	im.fail("%s must be at least %d", d, n)
 }
 
-// agree is called with extents that the current op requires to be equal. If one is an extent of an input, and another
-// one stands elsewhere, agree fails. The importer then builds the graph again with one in place of the other. A run
-// compares the extents of its inputs.
+// agree is called with extents that the current op requires to be equal. If an extent of an input differs from
+// another extent, agree fails, and the importer builds the graph again with one extent in place of the other. A run
+// then checks that the extents of its inputs are equal.
 func (im *importer) agree(extents ...ir.Dim) {
 	failed, first := false, extents[0]
 	for _, d := range extents[1:] {

@@ -86,8 +86,8 @@ func unpacked(x tensor, bits int) tensor {
 	return stacked(parts, x.Rank()).Reshape(s[:len(s)-1], -1)
 }
 
-// unpackedData returns the numbers of the given bits that bytes have, a byte each. It does for a constant what unpacked
-// does for a tensor.
+// unpackedData does for a constant what unpacked does for a tensor: it returns the numbers that are packed in bytes,
+// a byte for each. bits is the number of bits of a number.
 func unpackedData(packed []byte, bits int) []byte {
 	if bits == 8 {
 		return packed

@@ -144,7 +144,7 @@ func layerNorm(c *call) []*value {
 	return several(y, mean, spread)
 }
 
-// rmsNorm builds RMSNormalization over the axes from one on.
+// rmsNorm builds RMSNormalization, which normalizes over all axes from attribute axis on.
 func rmsNorm(c *call) tensor {
 	x, scale := c.x(0), c.x(1)
 	c.only("stash_type", float32Type, inF32)

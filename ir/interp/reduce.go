@@ -62,7 +62,7 @@ func smallest(t ir.DType) int64 { lo, _ := ir.IntRange(t); return lo }
 
 func largest(t ir.DType) int64 { _, hi := ir.IntRange(t); return hi }
 
-// reduce computes a reduction by the Fold in the op's row.
+// reduce computes a reduction as the Fold in the op's row defines it.
 func reduce(c *call) (value, error) {
 	r, err := foldRows(c, c.attrs().Ints("axes"))
 	if err != nil {

@@ -82,8 +82,8 @@ func (r *rewriter) longFold(n *ir.Node, args []*ir.Node) *ir.Node {
 }
 
 // savesTime reports whether op n, a reduction or normalization, is faster on the device with each row divided into
-// chunks. Each kernel counts as a launch, and as reading the elements by one workgroup per row or chunk. Estimates have
-// errors, so the gain must be a tenth.
+// chunks. A kernel takes a launch, and the time in which one workgroup per row or chunk reads its elements. Estimates
+// have errors, so the gain must be a tenth.
 func (r *rewriter) savesTime(n *ir.Node, s foldSize) bool {
 	if r.pricer == nil || n.Arg(0).Op() == ir.OpConst { // which is not computed in every run
 		return false

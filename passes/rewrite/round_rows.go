@@ -78,8 +78,7 @@ func suitsRows(n *ir.Node, form kernel.Form, pricer kernel.Pricer) bool {
 		Rows: n.Arg(0).Shape()[n.Rank()-2], Columns: n.Shape()[n.Rank()-1], Depth: n.Arg(0).Shape()[n.Rank()-1]})
 }
 
-// roundedNorms returns the rms norms for which every reader is a matmul, and RoundRows quantizes the rows of each of
-// these matmuls.
+// roundedNorms returns the rms norms that only matmuls read, all of them with rows that RoundRows quantizes.
 func roundedNorms(g *ir.Graph, pricer kernel.Pricer) map[*ir.Node]bool {
 	norms, shown := map[*ir.Node]bool{}, shownNodes(g)
 	for i, users := range g.Users() {

@@ -27,8 +27,9 @@ func (t *flashTile) shareSteps() {
 	t.weights = t.Share("vec4", "weights", s.TileN*schedule.StepPitch(s.TileM))
 }
 
-// loopOverSteps writes the loop over the keys from first to end, a tile of keys at a time. Each tile is loaded in steps
-// of TileK elements, first of the keys and then of the values.
+// loopOverSteps writes the loop over the keys from first to end, a tile of keys at a time. A tile is loaded in steps
+// of TileK elements: first all steps of the keys, and then of the values. While a step is multiplied, the next one is
+// on its way to registers.
 func (t *flashTile) loopOverSteps(first, end expr.Expr) {
 	s := t.s
 	valueQuads := schedule.ValueQuads(t.width)

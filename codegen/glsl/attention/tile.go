@@ -189,7 +189,9 @@ func (t *flashTile) multiply(sums expr.Array) {
 	t.Close()
 }
 
-// weigh converts scores to weights, and rescales the sums to the largest score so far.
+// weigh converts the scores of a tile of keys to weights 2^(score - shift), and adds them to the totals. If the
+// largest score of a row has grown, it rescales the row's sums (see rebase). With Steps, weights replace scores in
+// registers; otherwise they go to shared memory.
 func (t *flashTile) weigh(key0 expr.Expr) {
 	t.finishScores(key0)
 	s := t.s

@@ -201,7 +201,8 @@ func (v *flashVec) addValues() {
 	})
 }
 
-// joinTeams joins the results of all teams and stores them. Each team rescales its sums to the largest score of all.
+// joinTeams joins the results of all teams and stores them: first within each subgroup by shuffles, and then across
+// subgroups. Each team rescales its sums to the largest score of all (see rebase).
 func (v *flashVec) joinTeams() {
 	v.Comment("Teams of a subgroup join their results.")
 	v.Repeat("r", v.rows, func(r expr.Expr) {

@@ -99,7 +99,8 @@ func partOfWord(bits int) (word, shift string) {
 	return fmt.Sprintf("i / %du", 32/bits), fmt.Sprintf("i %% %du * %du", 32/bits, bits)
 }
 
-// loadFromWords returns a call that loads the i-th unit, or vector of units, of a buffer.
+// loadFromWords returns a call that loads the i-th group of `width` neighbours of a buffer that is declared as words.
+// It adds the called function to the shader.
 func (st *Storage) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
 	verb, t, bits := "load", b.DType, unitBits(b.DType)
 	if width > 1 {

@@ -122,6 +122,7 @@ func (r *skinny) declare() {
 		}
 		return st
 	}
+	// Each subgroup has a share of the weights and of their scales, from first and firstScale on.
 	first := r.Named("first_unit", expr.Times(r.share, r.columns()*r.Pitch(s)))
 	firstScale := r.Named("first_scale", expr.Times(r.share, r.columns()*r.strips()))
 	for _, o := range r.B {
@@ -280,6 +281,7 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 	r.eachRun(func(i, column, run expr.Expr) {
 		col := r.Variable("uint", "col", r.ClampTo(expr.Plus(r.Col0, r.ownCol, column), r.Col, r.s.TileN))
 		r.BindAxis(r.Col, col)
+		// The run's number along the contraction axis.
 		step := r.Named("step", expr.Plus(expr.Binary("/", k0, expr.Uint(r.run.Elems)), run))
 		limit := int(r.K.Fold.Add) / r.run.Elems // runs along the contraction axis
 		block := r.Named("block", expr.Quotient(step, r.perBlock, limit))
@@ -355,7 +357,8 @@ func (r *skinny) signedBytes(bytes expr.Expr) expr.Expr {
 		expr.Of(topOfEachByte))
 }
 
-// putWeights decodes the loaded weights and stores them in shared memory.
+// putWeights stores the loaded weights in shared memory: quants as signed bytes, and scales. It decodes quants that
+// fetchWeights has loaded as raw words (f.words).
 func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 	st := r.weights[o]
 	r.eachRun(func(i, column, run expr.Expr) {

@@ -109,7 +109,8 @@ func (r *skinny) sumBytes(sum expr.Expr, bytes *kernel.Expr, k expr.Expr) {
 	}
 }
 
-// putRows stores the loaded rows in shared memory.
+// putRows stores the loaded rows in shared memory, in the form that matrix instructions take: sums of two f16 that
+// are stored as such (Halves), floats to be split into parts, or int8 rows with their scales.
 func (r *skinny) putRows(a rowArrays) {
 	if r.Halves {
 		r.eachStore(schedule.OctetElems, func(i, row, at expr.Expr) {
@@ -472,7 +473,8 @@ func (r *skinny) storeResults() {
 	}
 }
 
-// storeColumns adds up and stores count column fragments of each subgroup, from fragment first on.
+// storeColumns adds up and stores `count` column fragments of each subgroup, from fragment first on. They pass
+// through shared memory.
 func (r *skinny) storeColumns(first, count int) {
 	s, width := r.s, r.ResultColumns(r.s)
 	results := s.TileM * width

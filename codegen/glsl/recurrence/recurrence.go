@@ -250,8 +250,9 @@ func (w *writer) compute(o *operands, t0 expr.Expr) {
 	}
 }
 
-// step writes the computation of time step u of a group: it updates the state and, if y is wanted, adds this lane's
-// part of the product of the state and Q to y.
+// step writes the computation of time step u of a group (see kernel.Recurrence): each row of the state is multiplied
+// by the decay and increased by v times k and, with a correction, by what A reads of the row times B. If y is wanted,
+// step adds this lane's part of the product of the state and Q to y.
 func (w *writer) step(o *operands, y expr.Array, u expr.Expr) {
 	var read expr.Array
 	if w.r.A != nil {

@@ -302,7 +302,8 @@ func (r *Writer) firstPart(parts int) expr.Expr {
 	return r.part
 }
 
-// exchangeShared folds the results of a row's lanes in shared memory, as a tree.
+// exchangeShared folds the results of a row's lanes in shared memory, as a tree. In the end all lanes read the result
+// of the row's first lane.
 func (r *Writer) exchangeShared(f fold) {
 	values := r.laneArray(f.typ, "")
 	var places expr.Expr

@@ -131,8 +131,8 @@ func integerRange(t ir.DType) (least, most float64) {
 	return -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1) - 1
 }
 
-// inside returns the number of a float dtype that is nearest to a limit and not past it. The limit of i64 is then
-// rounded up to 2^63, which is past it.
+// inside returns the number of a float dtype that is nearest to a limit of an integer dtype and not past it. The
+// limit of i64 is given as 2^63, the nearest float64, which is past it.
 func inside(limit float64, t ir.DType) float64 {
 	if v := ir.RoundTo(limit, t); v == limit && limit < 1<<63 {
 		return v
@@ -324,8 +324,8 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// wide returns an argument, and its dtype, which ONNX's reductions must accept: narrower integers become i32, and f8
-// becomes f32.
+// wide returns argument i in a dtype that ONNX's reductions accept, and that dtype: integers of less than 32 bits as
+// i32, and f8 as f32.
 func (c *call) wide(i int) (name string, t ir.DType) {
 	t = c.node.Arg(i).DType()
 	if t.IsFloat() && t.BlockBytes() == 1 {
@@ -483,8 +483,8 @@ func along(op string) func(c *call) string {
 	}
 }
 
-// scale returns argument i, a weight or bias of a norm. If it is omitted, scale returns a vector of n equal values:
-// otherwise.
+// scale returns argument i, a weight or bias of a norm. If it is omitted, scale returns n elements with the value
+// `otherwise`.
 func (c *call) scale(i int, n ir.Dim, otherwise float64) string {
 	switch {
 	case i < len(c.node.Args()):

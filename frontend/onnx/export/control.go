@@ -2,9 +2,9 @@ package export
 
 import "github.com/vkc-go/vkc/ir"
 
-// inside writes the nodes of body into a new scope named name, and returns the scope. It calls bind for each input or
-// state of the body, which returns the name of its value, perhaps one of an outer scope. Last, inside calls results,
-// which declares the body's results.
+// inside writes the nodes of body into a new scope named name, and returns the scope. bind returns the name of the
+// value of an input or state of the body, perhaps a value of an outer scope. results declares the body's results;
+// inside calls it last.
 func (c *call) inside(name string, body *ir.Graph, bind func(leaf *ir.Node) string, results func()) *scope {
 	w := c.writer
 	w.scope = newScope(w.scope, name)

@@ -185,8 +185,9 @@ const (
 	atan2  = "Where(Or(Less(a,0),Less(Reciprocal(a),0)),Neg(" + turned + ")," + turned + ")"
 )
 
-// signed and unsigned return a formula that is 0 if b is 0, because ONNX does not define division of integers by 0. The
-// percent sign is a divisor that is never 0. Nor is it -1, by which the least integer cannot be divided.
+// signed and unsigned return formula f, in which a percent sign stands for the divisor b. If b is 0 they give 0,
+// because ONNX does not define division of integers by 0. The divisor is then 1. It is also 1 instead of -1 in
+// signed, because the least integer cannot be divided by -1.
 func signed(f string) string {
 	return "Where(Equal(b,0),0," + strings.Replace(f, "%", "Where(Or(Equal(b,0),Equal(b,-1)),1,b)", 1) + ")"
 }

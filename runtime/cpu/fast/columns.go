@@ -36,7 +36,8 @@ const leastColumns, mostElems = 64, 2048
 // elementWords returns the number of 32-bit words in an element.
 func elementWords[T number]() int { return int(unsafe.Sizeof(T(0))) / 4 }
 
-// computeColumns computes all rows, which are columns.
+// computeColumns computes all rows, which are columns of the argument. A unit is some neighbouring columns; a task
+// computes some units, each in blocks.
 func (r *foldRows[T]) computeColumns(f *columnFold[T]) error {
 	if r.n > mostElems/elementWords[T]() {
 		return r.longColumns(f)
@@ -113,7 +114,8 @@ func (r *foldRows[T]) columnBlocks(worker int, unit group, lo, hi int, do func(b
 	}
 }
 
-// wholeColumns computes a block of whole columns. checks has a number for each of them, and for the rest of a vector.
+// wholeColumns computes a block of whole columns, and stores the results, rounded to the dtype. checks has room for a
+// number per column, in whole vectors: rows with a check that is not finite are computed again.
 func (r *foldRows[T]) wholeColumns(f *columnFold[T], worker int, b *columnBlock[T], checks []float64) {
 	to, reduces := b.out, r.long.each == nil
 	if reduces {

@@ -284,7 +284,8 @@ func (s *columnSort[T]) setKeys(r *columnRoom[T]) (special bool) {
 	return false
 }
 
-// sortKeys sorts the keys, and sets the lines to their elements.
+// sortKeys sorts the keys, and sets the lines to their elements. special says that some keys do not give back their
+// elements; these come from the lines as they were.
 func (s *columnSort[T]) sortKeys(r *columnRoom[T], lanes int, special bool) {
 	var old []T
 	if special {

@@ -266,8 +266,9 @@ func (b *compilerOf[T]) instruction(p *primitiveOf[T], in []int) int {
 	return b.constant(y[0])
 }
 
-// chain returns the program that computes the value result. It assigns operands to the values; temporaries that are not
-// needed at the same time share one.
+// chain returns the program that computes the value result. It numbers the operands in the order of chainOf:
+// arguments, kept values, row values, constants, temporaries. Temporaries that are not needed at the same time share
+// a number.
 func (b *compilerOf[T]) chain(result int) *chainOf[T] {
 	if narrow, ok := any(b).(*compiler); ok {
 		shorten(narrow, result)

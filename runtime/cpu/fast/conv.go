@@ -540,7 +540,8 @@ func (f *convolution) packed(w interp.Tensor) []float32 {
 	return f.pack(w.Floats, w.Dims)
 }
 
-// compute computes the whole result of a convolution whose input is in memory, on several workers.
+// compute computes the whole result of a convolution whose input is in memory, on several workers: by Winograd's
+// algorithm, if that is faster and all numbers are finite, or else phase by phase.
 func (r *convRun) compute() error {
 	shapes := r.shapes(r.dims, r.outDims, r.call.Workers())
 	// Weights that are not finite do not count in the padding, but 0 times them is NaN.
@@ -617,8 +618,8 @@ type convRun struct {
 	skipPadding bool     // terms in the padding are left out
 }
 
-// part computes one part of the result. unit counts the images and their groups together, and part counts, from the
-// innermost to the outermost, the blocks of channels, of columns, of rows and the depth.
+// part computes one part of the result. unit is the number of the image and the group. part is the number of a block
+// of channels, columns and rows and of a depth; the blocks of channels are counted innermost.
 func (r *convRun) part(worker, unit, part int) {
 	high, wide := &r.axes[1], &r.axes[2]
 	blocks := ceil.Div(r.outPer, r.channels)

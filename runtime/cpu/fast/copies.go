@@ -173,7 +173,8 @@ func copyMemory(c *interp.Call, to, from []byte) error {
 	})
 }
 
-// copyBox copies a merged box of elements.
+// copyBox copies a merged box of elements, row by row along its last axis. It divides long rows, so that tasks share
+// them.
 func copyBox[E any](c *interp.Call, b boxCopy, to, from []E) error {
 	const most = 1 << 14 // of the elements of a row, so that tasks share long rows
 	last := len(b.dims) - 1

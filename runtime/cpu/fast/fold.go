@@ -183,8 +183,9 @@ func (f *fold[T]) reducer(op ir.Op) *reducer {
 	return wordReducer(op, x.DType(), x.Shape().MaxElems())
 }
 
-// compileSteps compiles the chains of a fold's steps and results. members are the elementwise ops that compute an
-// element, or nil if the element is read. kept lists the values that a chain leaves in memory for later ones.
+// compileSteps compiles the chains of a fold: one for each step, with the values that it reduces, and one for the
+// results of elements. members are the elementwise ops that compute an element, or nil if the element is read. kept
+// lists the values that a chain leaves in memory for later ones.
 func (f *fold[T]) compileSteps(c *chains, members []*ir.Node, kept []*ir.Scalar) foldChains[T] {
 	n, row := f.node, f.node.Op().Info().Fold
 	list := foldChains[T]{kept: kept}

@@ -531,7 +531,8 @@ func addRowOps() {
 	}
 }
 
-// newValue computes a row value: a list by row of the group.
+// newValue computes row value s: a list by row of the group. A leaf is a result of a step, the first elements, the
+// mean of a step's sum, or a number that is the same for all rows. Any other value is an op of other row values.
 func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
 	switch s.Leaf {
 	case ir.LeafResult:

@@ -166,8 +166,9 @@ func (r *foldRows[T]) at(row, k int) int {
 	return (row/r.inner*r.n+k)*r.inner + row%r.inner
 }
 
-// compute computes all rows. If there are few groups of many elements, the tasks of a step are parts of the rows;
-// otherwise they are groups. Which elements a task folds does not depend on the number of workers.
+// compute computes all rows: columns by computeColumns, if there is assembly for them, and otherwise groups of rows.
+// If there are few groups of many elements, the tasks of a step are parts of the rows; otherwise a task computes a
+// whole group. Which elements a task folds does not depend on the number of workers.
 func (r *foldRows[T]) compute() error {
 	if f := r.columnFold(r.inner); f != nil && r.across && r.n > 0 {
 		return r.computeColumns(f)

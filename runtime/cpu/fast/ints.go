@@ -292,8 +292,8 @@ func packInts(n *ir.Node) func(t interp.Tensor) []float32 {
 	}
 }
 
-// matmulInts computes a matmul of integers, node n, followed by the epilogue after. It packs the rows of a, and the
-// columns of b unless they are packed already.
+// matmulInts computes a matmul of integers, node n, followed by the epilogue after: it packs the rows of a and,
+// unless they are packed already, the columns of b, and then multiplies them tile by tile.
 func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	a, b := c.Args[0], c.Args[1]
 	outer, run := c.Dims[:len(c.Dims)-2], after.run(c, c.Args, c.Dims)

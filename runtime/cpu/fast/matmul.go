@@ -93,7 +93,8 @@ func takesMatmul(n *ir.Node) bool {
 	return b.Rank() == 2 || a.Rank() == b.Rank() && a.Shape()[:a.Rank()-2].Equal(b.Shape()[:b.Rank()-2])
 }
 
-// matmul computes a matmul, one tile per task.
+// matmul computes a matmul, one tile per task. The weights b may be floats, blocks of a file (Stored), or packed
+// before: as rows of floats, or as interleaved blocks. In precision int8, the rows of a are rounded first.
 func matmul(c *interp.Call) error {
 	a, b := c.Args[0], c.Args[1]
 	rank := len(c.Dims)
@@ -122,6 +123,7 @@ func matmul(c *interp.Call) error {
 		p.tileRows, p.tileCols = panelRows, panelCols*panelsPerTask(c.Workers(), m, n, k)
 	}
 	p.rowTiles, p.colTiles = ceil.Div(m, p.tileRows), ceil.Div(n, p.tileCols)
+	// work is the vectors of multiply-adds of a task.
 	tasks, work := count*p.rowTiles*p.colTiles, min(m, p.tileRows)*min(n, p.tileCols)*k/8
 	if !c.Serial(tasks, work) {
 		return p.parallel(c, tasks, work)

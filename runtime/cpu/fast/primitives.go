@@ -248,7 +248,8 @@ func parsed(texts map[string]string) map[string]*expression {
 	return list
 }
 
-// init adds the primitives on words and the assembly.
+// init completes the primitives: it adds the ones on words, gives all their names, and then adds assembly where this
+// processor has some.
 func init() {
 	addWordPrimitives()
 	addRoundedTo()

@@ -50,6 +50,7 @@ func (c *chains) quantized(n *ir.Node) *quantized {
 	if err != nil || n.Op() == ir.OpMatMul && len(dims) != 2 {
 		return nil
 	}
+	// The number of terms of a sum. In a matmul, either axis may be the contraction axis.
 	terms := volume(dims[1:])
 	if n.Op() == ir.OpMatMul {
 		terms = max(dims[0], dims[1])
@@ -229,7 +230,8 @@ func (q *quantized) conv(c *interp.Call) error {
 	return p.compute(c, sourceOf(x), as[byte](rows), sums, zero, factor, q.after)
 }
 
-// matmul computes a matmul.
+// matmul computes a matmul: integer sums of the packed rows of x and columns of weights, plus a number per column for
+// the zero point, as floats times a scale per column.
 func (q *quantized) matmul(c *interp.Call) error {
 	x, weights := c.Args[0], c.Args[1]
 	dims, err := c.Extents(q.w)

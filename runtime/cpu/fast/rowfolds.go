@@ -70,6 +70,7 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 		each = 1
 	}
 	var rooms [2][]T
+	// If the elements or the results are not in memory as T, some rows at a time pass through scratch memory.
 	if r.direct(rows.from*r.n, rows.count*r.n) == nil || r.out.list == nil {
 		most = max(1, min(most, block/r.n))
 		size := most * r.n

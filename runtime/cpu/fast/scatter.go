@@ -50,7 +50,9 @@ func replaces(n *ir.Node) bool {
 	return n.Op() != ir.OpIndexAdd && n.Attrs().String_("mode") == "" && n.Arg(2).DType() == n.DType()
 }
 
-// scatter computes scatter, scatter_add, index_add, scatter_nd and scatter_nd_add.
+// scatter computes scatter, scatter_add, index_add, scatter_nd and scatter_nd_add, in one of four ways: replaceAll,
+// for a scatter that only moves elements; toSmallBase, for many updates of a base of one section; strips, for many
+// updates along an axis; and otherwise section by section, after the updates are sorted by section.
 func scatter(c *interp.Call) error {
 	const few = 4 // tasks that may all look at all updates
 	wide := c.Doubles != nil || c.Ints != nil
@@ -134,7 +136,8 @@ func widened(c *interp.Call) (wide *interp.Call, finish func() error) {
 	}
 }
 
-// targetsOf returns scattering.targets for indices ids. It sets s.run and s.add.
+// targetsOf returns scattering.targets for indices ids. It sets s.run and, for a scatter along an axis, s.add and
+// s.strips if they can be used.
 func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), error) {
 	if op := s.Node.Op(); op == ir.OpScatterND || op == ir.OpScatterNDAdd {
 		return pointTargets(s, ids), nil
@@ -148,6 +151,7 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 	if same {
 		s.run, inner = inner, 1
 	}
+	// One index per element of a base with one axis.
 	if s.run*inner == 1 && len(ids) == picks && s.mode == "add" {
 		s.add = func(floats []float64, words []int32, lo, hi int) {
 			if s.Out != nil {
@@ -165,6 +169,7 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 	return func(dst []int32, lo int) {
 		for len(dst) > 0 { // updates with the same coordinates of the axes before
 			outer, first := lo/(picks*inner), lo%(picks*inner)
+			// With one index for all coordinates (same), the indices begin again for each outer coordinate.
 			part := dst[:min(len(dst), picks*inner-first)]
 			own := ids[first:]
 			if !same {
@@ -190,7 +195,8 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 	}, nil
 }
 
-// updateStrip computes a strip of the result. It sums or multiplies floats in float64.
+// updateStrip computes a strip of the result: the base's elements, changed by the strip's updates, and rounded to the
+// dtype. It sums or multiplies floats in float64.
 func updateStrip[T index](s *scattering, worker int, p strip, ids []T) {
 	rows, cols := p.n, p.cols // of the result
 	if p.stride == 1 {
@@ -203,6 +209,7 @@ func updateStrip[T index](s *scattering, worker int, p strip, ids []T) {
 		}
 	}
 	if s.accumulates() {
+		// The sums begin with the base.
 		sums := roomOf[float64](s.Call, worker, rows*cols)
 		each(func(row int, _, base []float32) { doublesOf(sums[row*cols:][:cols], base) })
 		updateElements(p, sums, p.cols, s.from, ids, s.mode)
@@ -291,8 +298,9 @@ func (s *scattering) sorted() ([][]update, error) {
 	})
 }
 
-// section computes section k of the result from its updates. If the scatter changes its base in place, section returns
-// a function that restores the base.
+// section computes section k of the result from its updates: it copies the base's section unless the scatter works in
+// place, combines the updates with it, and rounds the changed elements. If the scatter works in place, section
+// returns a function that restores the base.
 func (s *scattering) section(k int, list []update) (undo func()) {
 	lo, hi := k*s.each*s.run, min((k+1)*s.each*s.run, len(s.out))
 	dst := s.out[lo:hi]

@@ -62,7 +62,8 @@ func beats[E float32 | float64 | int32 | int64](x, y E, greatest bool) bool {
 	return greatest && x > y || !greatest && x < y
 }
 
-// search returns, for each row of the group, the greatest or the least of elements lo to hi-1 and its index.
+// search returns the greatest or the least of elements lo to hi-1 and its index, for each row of the group. A block
+// of elements updates the best ones so far.
 func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 	found := best[T]{make([]T, g.count), make([]int32, g.count)}
 	extremes, places := make([]float64, min(block, g.count)), make([]int32, min(block, g.count))

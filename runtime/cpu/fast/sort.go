@@ -43,7 +43,8 @@ type sorter[T number] struct {
 // longRow is the least length of a row that several workers sort together. They take it in parts.
 const longRow, longParts = 1 << 15, 8
 
-// compute implements interp.Kernel.Compute.
+// compute implements interp.Kernel.Compute. It sorts rows of a moderate length side by side (columnSort), and others
+// one after the other (sortRun).
 func (f *sorting[T]) compute(c *interp.Call) error {
 	x, attrs := c.Args[0], c.Node.Attrs()
 	axis, err := ir.ResolveAxis(int64(attrs.Int("axis")), len(x.Dims))
@@ -164,7 +165,9 @@ func newSorter[T number](t ir.DType, n int, flip uint64, parts int) *sorter[T] {
 		keys: make([]uint64, n), entries: make([]uint64, size)[:n], spare: make([]uint64, n)}
 }
 
-// sort reads a row, from element first on in steps, and sorts its entries: the first count, at least.
+// sort reads a row, from element first on in steps, and sorts its entries: the first count, at least. It chooses
+// among three ways: if count is small, it selects the first ones; with byKeys it sorts whole keys; otherwise it sorts
+// entries by the 32 highest bits in which keys differ, and then entries with equal bits by their keys.
 func (s *sorter[T]) sort(from *readerOf[T], first, step, count int) error {
 	err := s.run(len(s.row), func(_, lo, hi int) {
 		from.part(s.row[lo:hi], first+lo*step, step)
