@@ -12232,10 +12232,10 @@ done:
 	VCVTPS2PD    X0, Y0
 	VADDPD       Y0, Y3, Y3
 	VADDPD       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPD       X0, X2, X2
-	VUNPCKHPD    X2, X2, X0
-	VADDSD       X0, X2, X2
+	VPERMPD      $0x4e, Y2, Y3
+	VADDPD       Y3, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y3
+	VADDPD       Y3, Y2, Y2
 	VADDSD       (R10), X2, X2
 	VMOVSD       X2, (R10)
 	LEAQ         (R8)(DX*4), R8
@@ -12368,10 +12368,10 @@ done:
 	VCVTPS2PD    X0, Y0
 	VADDPD       Y0, Y3, Y3
 	VADDPD       Y3, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDPD       X0, X2, X2
-	VUNPCKHPD    X2, X2, X0
-	VADDSD       X0, X2, X2
+	VPERMPD      $0x4e, Y2, Y3
+	VADDPD       Y3, Y2, Y2
+	VPERMPD      $0xb1, Y2, Y3
+	VADDPD       Y3, Y2, Y2
 	VADDSD       (R9), X2, X2
 	VMOVSD       X2, (R9)
 	LEAQ         (R8)(DX*4), R8
@@ -12462,27 +12462,27 @@ rest:
 	VFMADD231PD  Y8, Y8, Y6
 
 done:
-	VADDPD       Y4, Y3, Y3
-	VADDPD       Y6, Y5, Y5
-	VEXTRACTF128 $0x01, Y3, X0
-	VADDPD       X0, X3, X3
-	VUNPCKHPD    X3, X3, X0
-	VADDSD       X0, X3, X3
-	VADDSD       (R8), X3, X3
-	VMOVSD       X3, (R8)
-	VEXTRACTF128 $0x01, Y5, X0
-	VADDPD       X0, X5, X5
-	VUNPCKHPD    X5, X5, X0
-	VADDSD       X0, X5, X5
-	VADDSD       (R9), X5, X5
-	VMOVSD       X5, (R9)
-	LEAQ         (R12)(DX*4), R12
-	ADDQ         $0x08, R8
-	ADDQ         $0x08, R9
-	ADDQ         $0x08, R10
-	LEAQ         (AX)(DX*4), AX
-	DECQ         CX
-	JMP          row
+	VADDPD  Y4, Y3, Y3
+	VPERMPD $0x4e, Y3, Y4
+	VADDPD  Y4, Y3, Y3
+	VPERMPD $0xb1, Y3, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDSD  (R8), X3, X3
+	VMOVSD  X3, (R8)
+	VADDPD  Y6, Y5, Y5
+	VPERMPD $0x4e, Y5, Y6
+	VADDPD  Y6, Y5, Y5
+	VPERMPD $0xb1, Y5, Y6
+	VADDPD  Y6, Y5, Y5
+	VADDSD  (R9), X5, X5
+	VMOVSD  X5, (R9)
+	LEAQ    (R12)(DX*4), R12
+	ADDQ    $0x08, R8
+	ADDQ    $0x08, R9
+	ADDQ    $0x08, R10
+	LEAQ    (AX)(DX*4), AX
+	DECQ    CX
+	JMP     row
 
 stop:
 	VZEROUPPER
@@ -17704,12 +17704,12 @@ done:
 	VCVTPS2PD     Y0, Z0
 	VADDPD        Z0, Z13, Z13
 	VADDPD        Z13, Z12, Z12
-	VEXTRACTF64X4 $0x01, Z12, Y0
-	VADDPD        Y0, Y12, Y12
-	VEXTRACTF128  $0x01, Y12, X0
-	VADDPD        X0, X12, X12
-	VUNPCKHPD     X12, X12, X0
-	VADDSD        X0, X12, X12
+	VSHUFF64X2    $0x4e, Z12, Z12, Z13
+	VADDPD        Z13, Z12, Z12
+	VPERMPD       $0x4e, Z12, Z13
+	VADDPD        Z13, Z12, Z12
+	VPERMPD       $0xb1, Z12, Z13
+	VADDPD        Z13, Z12, Z12
 	VADDSD        (R10), X12, X12
 	VMOVSD        X12, (R10)
 	LEAQ          (R8)(DX*4), R8
@@ -17828,12 +17828,12 @@ done:
 	VCVTPS2PD     Y0, Z0
 	VADDPD        Z0, Z13, Z13
 	VADDPD        Z13, Z12, Z12
-	VEXTRACTF64X4 $0x01, Z12, Y0
-	VADDPD        Y0, Y12, Y12
-	VEXTRACTF128  $0x01, Y12, X0
-	VADDPD        X0, X12, X12
-	VUNPCKHPD     X12, X12, X0
-	VADDSD        X0, X12, X12
+	VSHUFF64X2    $0x4e, Z12, Z12, Z13
+	VADDPD        Z13, Z12, Z12
+	VPERMPD       $0x4e, Z12, Z13
+	VADDPD        Z13, Z12, Z12
+	VPERMPD       $0xb1, Z12, Z13
+	VADDPD        Z13, Z12, Z12
 	VADDSD        (R9), X12, X12
 	VMOVSD        X12, (R9)
 	LEAQ          (R8)(DX*4), R8
@@ -17923,31 +17923,31 @@ rest:
 	VFMADD231PD   Z7, Z7, Z6
 
 done:
-	VADDPD        Z4, Z3, Z3
-	VADDPD        Z6, Z5, Z5
-	VEXTRACTF64X4 $0x01, Z3, Y0
-	VADDPD        Y0, Y3, Y3
-	VEXTRACTF128  $0x01, Y3, X0
-	VADDPD        X0, X3, X3
-	VUNPCKHPD     X3, X3, X0
-	VADDSD        X0, X3, X3
-	VADDSD        (R8), X3, X3
-	VMOVSD        X3, (R8)
-	VEXTRACTF64X4 $0x01, Z5, Y0
-	VADDPD        Y0, Y5, Y5
-	VEXTRACTF128  $0x01, Y5, X0
-	VADDPD        X0, X5, X5
-	VUNPCKHPD     X5, X5, X0
-	VADDSD        X0, X5, X5
-	VADDSD        (R9), X5, X5
-	VMOVSD        X5, (R9)
-	LEAQ          (R12)(DX*4), R12
-	ADDQ          $0x08, R8
-	ADDQ          $0x08, R9
-	ADDQ          $0x08, R10
-	LEAQ          (AX)(DX*4), AX
-	DECQ          CX
-	JMP           row
+	VADDPD     Z4, Z3, Z3
+	VSHUFF64X2 $0x4e, Z3, Z3, Z4
+	VADDPD     Z4, Z3, Z3
+	VPERMPD    $0x4e, Z3, Z4
+	VADDPD     Z4, Z3, Z3
+	VPERMPD    $0xb1, Z3, Z4
+	VADDPD     Z4, Z3, Z3
+	VADDSD     (R8), X3, X3
+	VMOVSD     X3, (R8)
+	VADDPD     Z6, Z5, Z5
+	VSHUFF64X2 $0x4e, Z5, Z5, Z6
+	VADDPD     Z6, Z5, Z5
+	VPERMPD    $0x4e, Z5, Z6
+	VADDPD     Z6, Z5, Z5
+	VPERMPD    $0xb1, Z5, Z6
+	VADDPD     Z6, Z5, Z5
+	VADDSD     (R9), X5, X5
+	VMOVSD     X5, (R9)
+	LEAQ       (R12)(DX*4), R12
+	ADDQ       $0x08, R8
+	ADDQ       $0x08, R9
+	ADDQ       $0x08, R10
+	LEAQ       (AX)(DX*4), AX
+	DECQ       CX
+	JMP        row
 
 stop:
 	VZEROUPPER

@@ -130,6 +130,9 @@ func TestColumns(t *testing.T) {
 					continue
 				}
 				d := []ir.DType{ir.F32, ir.F16, ir.F64}[(i+k)%3]
+				if dims[1] == 2500 {
+					d = ir.F64 // these columns are long in all ops, and those of 4200 are in some
+				}
 				x := []string{"in", "add"}[(i+k)/2%2]
 				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
 					%%in = input {name="x", dtype=%s, shape=%s}
@@ -176,22 +179,30 @@ func TestLongFolds(t *testing.T) {
 			if underRace && i != n%2 {
 				continue // half of the ops have rows to share, the others parts of rows
 			}
-			g, err := ir.Parse(fmt.Sprintf(`graph "g" {
-				%%in = input {name="x", dtype=f32, shape=[%d,%d]}
-				%%w = input {name="w", dtype=f32, shape=[%d]}
-				%%b = input {name="b", dtype=f32, shape=[%d]}
-				%%x = add %%in, %%b
-				%%o = %s
-				output "o" %%o
-			}`, dims[0], dims[1], dims[1], dims[1], of))
-			if err != nil {
-				t.Fatal(err)
+			types := []ir.DType{ir.F32}
+			// The reference adds long sums of f64 in another order. The results of these ops hardly depend on that.
+			op, _ := ir.ParseOp(of[:strings.IndexByte(of, ' ')])
+			if !underRace && op.Info().Fold != nil && op.Class() != ir.ClassReduce {
+				types = append(types, ir.F64)
 			}
-			kernels := slices.DeleteFunc(compare(t, g, values(t, rng, g, nil), nil), func(n *ir.Node) bool {
-				return n.Op() == ir.OpAdd && strings.Contains(of, "%in") // not used
-			})
-			if len(kernels) != 1 {
-				t.Errorf("%d nodes have kernels, want 1:\n%s", len(kernels), g)
+			for _, d := range types {
+				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+					%%in = input {name="x", dtype=%[1]s, shape=[%[2]d,%[3]d]}
+					%%w = input {name="w", dtype=%[1]s, shape=[%[3]d]}
+					%%b = input {name="b", dtype=%[1]s, shape=[%[3]d]}
+					%%x = add %%in, %%b
+					%%o = %[4]s
+					output "o" %%o
+				}`, d, dims[0], dims[1], of))
+				if err != nil {
+					t.Fatal(err)
+				}
+				kernels := slices.DeleteFunc(compare(t, g, values(t, rng, g, nil), nil), func(n *ir.Node) bool {
+					return n.Op() == ir.OpAdd && strings.Contains(of, "%in") // not used
+				})
+				if len(kernels) != 1 {
+					t.Errorf("%d nodes have kernels, want 1:\n%s", len(kernels), g)
+				}
 			}
 		}
 	}

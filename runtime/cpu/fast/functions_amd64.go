@@ -493,6 +493,79 @@ func greatestLongsRowsZ(results *float64, x *float64, ahead *float64, first floa
 // after these.
 func greatestLongsEachZ(results *float64, x *float64, rows int, n int, apart int)
 
+// rowsAddRowDoubles computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsAddRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowDoubles computes "-row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsMulRowDoubles computes "*row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsMulRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsDivRowDoubles computes "/row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsDivRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowDoubles computes "-row -row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowDoubles computes "-row -row *row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowMulListDoubles computes "-row -row *row *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowMulListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowMulListAddListDoubles computes "-row -row *row *list +list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowMulListAddListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsMulRowMulListDoubles computes "*row *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsMulRowMulListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowMulRowAddRowDoubles computes "-row *row +row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowMulRowAddRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowExpDoubles computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowExpDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowExpMulRowDoubles computes "-row exp *row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowExpMulRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubListExpMulListDoubles computes "-list exp *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubListExpMulListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubListSubListDoubles computes "-list -list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubListSubListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsDivListDoubles computes "/list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsDivListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowExpSumDoubles computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+// It adds the results of each row to its element of sums. It prefetches next, which has as many
+// elements as x.
+func rowsSubRowExpSumDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowExpOnlySumDoubles computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+// It adds the results of each row to its element of sums. It prefetches next, which has as many
+// elements as x.
+// It does not store results.
+func rowsSubRowExpOnlySumDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
 // softmaxRowsDoubles sets out to e^(x-max)/sum(e^(x-max)) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in the elements' type if the row's values are.
 func softmaxRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
@@ -593,6 +666,79 @@ func squaresOfColumnsDoubles(results *float64, x *float64, ahead *float64, n int
 // has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
 // are far elements apart.
 func momentsOfColumnsDoubles(results *float64, x *float64, ahead *float64, n int, far int, stride int, cols int)
+
+// rowsAddRowDoublesZ computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsAddRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowDoublesZ computes "-row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsMulRowDoublesZ computes "*row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsMulRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsDivRowDoublesZ computes "/row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsDivRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowDoublesZ computes "-row -row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowDoublesZ computes "-row -row *row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowMulListDoublesZ computes "-row -row *row *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowMulListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowSubRowMulRowMulListAddListDoublesZ computes "-row -row *row *list +list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowSubRowMulRowMulListAddListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsMulRowMulListDoublesZ computes "*row *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsMulRowMulListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowMulRowAddRowDoublesZ computes "-row *row +row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowMulRowAddRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowExpDoublesZ computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowExpDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowExpMulRowDoublesZ computes "-row exp *row" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubRowExpMulRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubListExpMulListDoublesZ computes "-list exp *list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubListExpMulListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubListSubListDoublesZ computes "-list -list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsSubListSubListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsDivListDoublesZ computes "/list" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+func rowsDivListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowExpSumDoublesZ computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+// It adds the results of each row to its element of sums. It prefetches next, which has as many
+// elements as x.
+func rowsSubRowExpSumDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+
+// rowsSubRowExpOnlySumDoublesZ computes "-row exp" of each element x of rows, which have n elements. a, b and c have numbers
+// of rows, and w and v are lists of n elements.
+// It adds the results of each row to its element of sums. It prefetches next, which has as many
+// elements as x.
+// It does not store results.
+func rowsSubRowExpOnlySumDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
 
 // softmaxRowsDoublesZ sets out to e^(x-max)/sum(e^(x-max)) of the elements x of rows, which have n elements,
 // and each of checks to a number that is finite in the elements' type if the row's values are.

@@ -9359,6 +9359,2010 @@ row:
 	VZEROUPPER
 	RET
 
+// func rowsAddRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsAddRowDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R10
+	VMOVUPS      (R10)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y1
+	VPMOVSXDQ    X0, Y2
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y3
+	VMOVUPS 32(AX)(BX*8), Y4
+	VADDPD  Y0, Y3, Y3
+	VADDPD  Y0, Y4, Y4
+	VMOVUPS Y3, (R8)(BX*8)
+	VMOVUPS Y4, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y1, Y3
+	VMASKMOVPS 32(AX)(BX*8), Y2, Y4
+	VADDPD     Y0, Y3, Y3
+	VADDPD     Y0, Y4, Y4
+	VMASKMOVPS Y3, Y1, (R8)(BX*8)
+	VMASKMOVPS Y4, Y2, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA masks<>+0(SB)/4, $0xffffffff
+DATA masks<>+4(SB)/4, $0xffffffff
+DATA masks<>+8(SB)/4, $0xffffffff
+DATA masks<>+12(SB)/4, $0xffffffff
+DATA masks<>+16(SB)/4, $0xffffffff
+DATA masks<>+20(SB)/4, $0xffffffff
+DATA masks<>+24(SB)/4, $0xffffffff
+DATA masks<>+28(SB)/4, $0xffffffff
+DATA masks<>+32(SB)/4, $0x00000000
+DATA masks<>+36(SB)/4, $0x00000000
+DATA masks<>+40(SB)/4, $0x00000000
+DATA masks<>+44(SB)/4, $0x00000000
+DATA masks<>+48(SB)/4, $0x00000000
+DATA masks<>+52(SB)/4, $0x00000000
+DATA masks<>+56(SB)/4, $0x00000000
+DATA masks<>+60(SB)/4, $0x00000000
+GLOBL masks<>(SB), RODATA|NOPTR, $64
+
+// func rowsSubRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsSubRowDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R10
+	VMOVUPS      (R10)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y1
+	VPMOVSXDQ    X0, Y2
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y3
+	VMOVUPS 32(AX)(BX*8), Y4
+	VSUBPD  Y0, Y3, Y3
+	VSUBPD  Y0, Y4, Y4
+	VMOVUPS Y3, (R8)(BX*8)
+	VMOVUPS Y4, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y1, Y3
+	VMASKMOVPS 32(AX)(BX*8), Y2, Y4
+	VSUBPD     Y0, Y3, Y3
+	VSUBPD     Y0, Y4, Y4
+	VMASKMOVPS Y3, Y1, (R8)(BX*8)
+	VMASKMOVPS Y4, Y2, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsMulRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsMulRowDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R10
+	VMOVUPS      (R10)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y1
+	VPMOVSXDQ    X0, Y2
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y3
+	VMOVUPS 32(AX)(BX*8), Y4
+	VMULPD  Y0, Y3, Y3
+	VMULPD  Y0, Y4, Y4
+	VMOVUPS Y3, (R8)(BX*8)
+	VMOVUPS Y4, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y1, Y3
+	VMASKMOVPS 32(AX)(BX*8), Y2, Y4
+	VMULPD     Y0, Y3, Y3
+	VMULPD     Y0, Y4, Y4
+	VMASKMOVPS Y3, Y1, (R8)(BX*8)
+	VMASKMOVPS Y4, Y2, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsDivRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsDivRowDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R10
+	VMOVUPS      (R10)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y1
+	VPMOVSXDQ    X0, Y2
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y3
+	VMOVUPS 32(AX)(BX*8), Y4
+	VDIVPD  Y0, Y3, Y3
+	VDIVPD  Y0, Y4, Y4
+	VMOVUPS Y3, (R8)(BX*8)
+	VMOVUPS Y4, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y1, Y3
+	VMASKMOVPS 32(AX)(BX*8), Y2, Y4
+	VDIVPD     Y0, Y3, Y3
+	VDIVPD     Y0, Y4, Y4
+	VMASKMOVPS Y3, Y1, (R8)(BX*8)
+	VMASKMOVPS Y4, Y2, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsSubRowSubRowDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         b+32(FP), R10
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R11
+	VMOVUPS      (R11)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y2
+	VPMOVSXDQ    X0, Y3
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	VBROADCASTSD (R10), Y1
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y4
+	VMOVUPS 32(AX)(BX*8), Y5
+	VSUBPD  Y0, Y4, Y4
+	VSUBPD  Y0, Y5, Y5
+	VSUBPD  Y1, Y4, Y4
+	VSUBPD  Y1, Y5, Y5
+	VMOVUPS Y4, (R8)(BX*8)
+	VMOVUPS Y5, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y2, Y4
+	VMASKMOVPS 32(AX)(BX*8), Y3, Y5
+	VSUBPD     Y0, Y4, Y4
+	VSUBPD     Y0, Y5, Y5
+	VSUBPD     Y1, Y4, Y4
+	VSUBPD     Y1, Y5, Y5
+	VMASKMOVPS Y4, Y2, (R8)(BX*8)
+	VMASKMOVPS Y5, Y3, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsSubRowSubRowMulRowDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         b+32(FP), R10
+	MOVQ         c+40(FP), R11
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R12
+	VMOVUPS      (R12)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y3
+	VPMOVSXDQ    X0, Y4
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	VBROADCASTSD (R10), Y1
+	VBROADCASTSD (R11), Y2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y5
+	VMOVUPS 32(AX)(BX*8), Y6
+	VSUBPD  Y0, Y5, Y5
+	VSUBPD  Y0, Y6, Y6
+	VSUBPD  Y1, Y5, Y5
+	VSUBPD  Y1, Y6, Y6
+	VMULPD  Y2, Y5, Y5
+	VMULPD  Y2, Y6, Y6
+	VMOVUPS Y5, (R8)(BX*8)
+	VMOVUPS Y6, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y3, Y5
+	VMASKMOVPS 32(AX)(BX*8), Y4, Y6
+	VSUBPD     Y0, Y5, Y5
+	VSUBPD     Y0, Y6, Y6
+	VSUBPD     Y1, Y5, Y5
+	VSUBPD     Y1, Y6, Y6
+	VMULPD     Y2, Y5, Y5
+	VMULPD     Y2, Y6, Y6
+	VMASKMOVPS Y5, Y3, (R8)(BX*8)
+	VMASKMOVPS Y6, Y4, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	ADDQ $0x08, R11
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowMulListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsSubRowSubRowMulRowMulListDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         b+32(FP), R10
+	MOVQ         c+40(FP), R11
+	MOVQ         w+48(FP), R12
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R13
+	VMOVUPS      (R13)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y3
+	VPMOVSXDQ    X0, Y4
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	VBROADCASTSD (R10), Y1
+	VBROADCASTSD (R11), Y2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y5
+	VMOVUPS 32(AX)(BX*8), Y6
+	VSUBPD  Y0, Y5, Y5
+	VSUBPD  Y0, Y6, Y6
+	VSUBPD  Y1, Y5, Y5
+	VSUBPD  Y1, Y6, Y6
+	VMULPD  Y2, Y5, Y5
+	VMULPD  Y2, Y6, Y6
+	VMOVUPS (R12)(BX*8), Y7
+	VMOVUPS 32(R12)(BX*8), Y8
+	VMULPD  Y7, Y5, Y5
+	VMULPD  Y8, Y6, Y6
+	VMOVUPS Y5, (R8)(BX*8)
+	VMOVUPS Y6, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y3, Y5
+	VMASKMOVPS 32(AX)(BX*8), Y4, Y6
+	VSUBPD     Y0, Y5, Y5
+	VSUBPD     Y0, Y6, Y6
+	VSUBPD     Y1, Y5, Y5
+	VSUBPD     Y1, Y6, Y6
+	VMULPD     Y2, Y5, Y5
+	VMULPD     Y2, Y6, Y6
+	VMASKMOVPS (R12)(BX*8), Y3, Y0
+	VMASKMOVPS 32(R12)(BX*8), Y4, Y1
+	VMULPD     Y0, Y5, Y5
+	VMULPD     Y1, Y6, Y6
+	VMASKMOVPS Y5, Y3, (R8)(BX*8)
+	VMASKMOVPS Y6, Y4, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	ADDQ $0x08, R11
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowMulListAddListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsSubRowSubRowMulRowMulListAddListDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         b+32(FP), R10
+	MOVQ         c+40(FP), R11
+	MOVQ         w+48(FP), R12
+	MOVQ         v+56(FP), R13
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R14
+	VMOVUPS      (R14)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y3
+	VPMOVSXDQ    X0, Y4
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	VBROADCASTSD (R10), Y1
+	VBROADCASTSD (R11), Y2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y5
+	VMOVUPS 32(AX)(BX*8), Y6
+	VSUBPD  Y0, Y5, Y5
+	VSUBPD  Y0, Y6, Y6
+	VSUBPD  Y1, Y5, Y5
+	VSUBPD  Y1, Y6, Y6
+	VMULPD  Y2, Y5, Y5
+	VMULPD  Y2, Y6, Y6
+	VMOVUPS (R12)(BX*8), Y7
+	VMOVUPS 32(R12)(BX*8), Y8
+	VMULPD  Y7, Y5, Y5
+	VMULPD  Y8, Y6, Y6
+	VMOVUPS (R13)(BX*8), Y7
+	VMOVUPS 32(R13)(BX*8), Y8
+	VADDPD  Y7, Y5, Y5
+	VADDPD  Y8, Y6, Y6
+	VMOVUPS Y5, (R8)(BX*8)
+	VMOVUPS Y6, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y3, Y5
+	VMASKMOVPS 32(AX)(BX*8), Y4, Y6
+	VSUBPD     Y0, Y5, Y5
+	VSUBPD     Y0, Y6, Y6
+	VSUBPD     Y1, Y5, Y5
+	VSUBPD     Y1, Y6, Y6
+	VMULPD     Y2, Y5, Y5
+	VMULPD     Y2, Y6, Y6
+	VMASKMOVPS (R12)(BX*8), Y3, Y0
+	VMASKMOVPS 32(R12)(BX*8), Y4, Y1
+	VMULPD     Y0, Y5, Y5
+	VMULPD     Y1, Y6, Y6
+	VMASKMOVPS (R13)(BX*8), Y3, Y0
+	VMASKMOVPS 32(R13)(BX*8), Y4, Y1
+	VADDPD     Y0, Y5, Y5
+	VADDPD     Y1, Y6, Y6
+	VMASKMOVPS Y5, Y3, (R8)(BX*8)
+	VMASKMOVPS Y6, Y4, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	ADDQ $0x08, R11
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsMulRowMulListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsMulRowMulListDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         w+48(FP), R10
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R11
+	VMOVUPS      (R11)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y1
+	VPMOVSXDQ    X0, Y2
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y3
+	VMOVUPS 32(AX)(BX*8), Y4
+	VMULPD  Y0, Y3, Y3
+	VMULPD  Y0, Y4, Y4
+	VMOVUPS (R10)(BX*8), Y5
+	VMOVUPS 32(R10)(BX*8), Y6
+	VMULPD  Y5, Y3, Y3
+	VMULPD  Y6, Y4, Y4
+	VMOVUPS Y3, (R8)(BX*8)
+	VMOVUPS Y4, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y1, Y3
+	VMASKMOVPS 32(AX)(BX*8), Y2, Y4
+	VMULPD     Y0, Y3, Y3
+	VMULPD     Y0, Y4, Y4
+	VMASKMOVPS (R10)(BX*8), Y1, Y0
+	VMASKMOVPS 32(R10)(BX*8), Y2, Y5
+	VMULPD     Y0, Y3, Y3
+	VMULPD     Y5, Y4, Y4
+	VMASKMOVPS Y3, Y1, (R8)(BX*8)
+	VMASKMOVPS Y4, Y2, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowMulRowAddRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsSubRowMulRowAddRowDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         b+32(FP), R10
+	MOVQ         c+40(FP), R11
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R12
+	VMOVUPS      (R12)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y3
+	VPMOVSXDQ    X0, Y4
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	VBROADCASTSD (R10), Y1
+	VBROADCASTSD (R11), Y2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y5
+	VMOVUPS 32(AX)(BX*8), Y6
+	VSUBPD  Y0, Y5, Y5
+	VSUBPD  Y0, Y6, Y6
+	VMULPD  Y1, Y5, Y5
+	VMULPD  Y1, Y6, Y6
+	VADDPD  Y2, Y5, Y5
+	VADDPD  Y2, Y6, Y6
+	VMOVUPS Y5, (R8)(BX*8)
+	VMOVUPS Y6, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y3, Y5
+	VMASKMOVPS 32(AX)(BX*8), Y4, Y6
+	VSUBPD     Y0, Y5, Y5
+	VSUBPD     Y0, Y6, Y6
+	VMULPD     Y1, Y5, Y5
+	VMULPD     Y1, Y6, Y6
+	VADDPD     Y2, Y5, Y5
+	VADDPD     Y2, Y6, Y6
+	VMASKMOVPS Y5, Y3, (R8)(BX*8)
+	VMASKMOVPS Y6, Y4, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	ADDQ $0x08, R11
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowsSubRowExpDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R10
+	VMOVUPS      (R10)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y1
+	VPMOVSXDQ    X0, Y2
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS      (AX)(BX*8), Y3
+	VMOVUPS      32(AX)(BX*8), Y4
+	VSUBPD       Y0, Y3, Y3
+	VSUBPD       Y0, Y4, Y4
+	VBROADCASTSD d4086300000000000<>+0(SB), Y5
+	VMINPD       Y3, Y5, Y3
+	VBROADCASTSD dc087500000000000<>+0(SB), Y5
+	VMAXPD       Y3, Y5, Y3
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y3, Y5
+	VROUNDPD     $0x00, Y5, Y5
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y5, Y3
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y5, Y3
+	VMULPD       Y3, Y3, Y6
+	VMULPD       Y6, Y6, Y7
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y8
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y9
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y3, Y9
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y10
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y3, Y10
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y11
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y3, Y11
+	VFMADD213PD  Y11, Y6, Y8
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y11
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y3, Y11
+	VFMADD213PD  Y11, Y6, Y9
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y11
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y3, Y11
+	VFMADD213PD  Y11, Y6, Y10
+	VFMADD213PD  Y9, Y7, Y8
+	VFMADD213PD  Y10, Y7, Y8
+	VFMADD213PD  Y3, Y6, Y8
+	VADDPD       w3ff0000000000000<>+0(SB), Y8, Y8
+	VCVTPD2DQY   Y5, X5
+	VPSRAD       $0x01, X5, X3
+	VPSUBD       X3, X5, X5
+	VPMOVSXDQ    X3, Y3
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       w3ff0000000000000<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y8, Y8
+	VPMOVSXDQ    X5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VPADDQ       w3ff0000000000000<>+0(SB), Y5, Y5
+	VMULPD       Y5, Y8, Y8
+	VMOVAPD      Y8, Y3
+	VBROADCASTSD d4086300000000000<>+0(SB), Y5
+	VMINPD       Y4, Y5, Y4
+	VBROADCASTSD dc087500000000000<>+0(SB), Y5
+	VMAXPD       Y4, Y5, Y4
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y4, Y5
+	VROUNDPD     $0x00, Y5, Y5
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y5, Y4
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y5, Y4
+	VMULPD       Y4, Y4, Y6
+	VMULPD       Y6, Y6, Y7
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y8
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y9
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y4, Y9
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y10
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y4, Y10
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y11
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y4, Y11
+	VFMADD213PD  Y11, Y6, Y8
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y11
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y4, Y11
+	VFMADD213PD  Y11, Y6, Y9
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y11
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y4, Y11
+	VFMADD213PD  Y11, Y6, Y10
+	VFMADD213PD  Y9, Y7, Y8
+	VFMADD213PD  Y10, Y7, Y8
+	VFMADD213PD  Y4, Y6, Y8
+	VADDPD       w3ff0000000000000<>+0(SB), Y8, Y8
+	VCVTPD2DQY   Y5, X5
+	VPSRAD       $0x01, X5, X4
+	VPSUBD       X4, X5, X5
+	VPMOVSXDQ    X4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       w3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y8, Y8
+	VPMOVSXDQ    X5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VPADDQ       w3ff0000000000000<>+0(SB), Y5, Y5
+	VMULPD       Y5, Y8, Y8
+	VMOVAPD      Y8, Y4
+	VMOVUPS      Y3, (R8)(BX*8)
+	VMOVUPS      Y4, 32(R8)(BX*8)
+	ADDQ         $0x08, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	VMASKMOVPS   (AX)(BX*8), Y1, Y3
+	VMASKMOVPS   32(AX)(BX*8), Y2, Y4
+	VSUBPD       Y0, Y3, Y3
+	VSUBPD       Y0, Y4, Y4
+	VBROADCASTSD d4086300000000000<>+0(SB), Y0
+	VMINPD       Y3, Y0, Y3
+	VBROADCASTSD dc087500000000000<>+0(SB), Y0
+	VMAXPD       Y3, Y0, Y3
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y3, Y0
+	VROUNDPD     $0x00, Y0, Y0
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y0, Y3
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y0, Y3
+	VMULPD       Y3, Y3, Y5
+	VMULPD       Y5, Y5, Y6
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y7
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y8
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y3, Y8
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y9
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y3, Y9
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y10
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y3, Y10
+	VFMADD213PD  Y10, Y5, Y7
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y10
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y3, Y10
+	VFMADD213PD  Y10, Y5, Y8
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y10
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y3, Y10
+	VFMADD213PD  Y10, Y5, Y9
+	VFMADD213PD  Y8, Y6, Y7
+	VFMADD213PD  Y9, Y6, Y7
+	VFMADD213PD  Y3, Y5, Y7
+	VADDPD       w3ff0000000000000<>+0(SB), Y7, Y7
+	VCVTPD2DQY   Y0, X0
+	VPSRAD       $0x01, X0, X3
+	VPSUBD       X3, X0, X0
+	VPMOVSXDQ    X3, Y3
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       w3ff0000000000000<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y7, Y7
+	VPMOVSXDQ    X0, Y0
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       w3ff0000000000000<>+0(SB), Y0, Y0
+	VMULPD       Y0, Y7, Y7
+	VMOVAPD      Y7, Y3
+	VBROADCASTSD d4086300000000000<>+0(SB), Y0
+	VMINPD       Y4, Y0, Y4
+	VBROADCASTSD dc087500000000000<>+0(SB), Y0
+	VMAXPD       Y4, Y0, Y4
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y4, Y0
+	VROUNDPD     $0x00, Y0, Y0
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y0, Y4
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y0, Y4
+	VMULPD       Y4, Y4, Y5
+	VMULPD       Y5, Y5, Y6
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y7
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y8
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y4, Y8
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y9
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y4, Y9
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y10
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y4, Y10
+	VFMADD213PD  Y10, Y5, Y7
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y10
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y4, Y10
+	VFMADD213PD  Y10, Y5, Y8
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y10
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y4, Y10
+	VFMADD213PD  Y10, Y5, Y9
+	VFMADD213PD  Y8, Y6, Y7
+	VFMADD213PD  Y9, Y6, Y7
+	VFMADD213PD  Y4, Y5, Y7
+	VADDPD       w3ff0000000000000<>+0(SB), Y7, Y7
+	VCVTPD2DQY   Y0, X0
+	VPSRAD       $0x01, X0, X4
+	VPSUBD       X4, X0, X0
+	VPMOVSXDQ    X4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       w3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y7, Y7
+	VPMOVSXDQ    X0, Y0
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       w3ff0000000000000<>+0(SB), Y0, Y0
+	VMULPD       Y0, Y7, Y7
+	VMOVAPD      Y7, Y4
+	VMASKMOVPS   Y3, Y1, (R8)(BX*8)
+	VMASKMOVPS   Y4, Y2, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpMulRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowsSubRowExpMulRowDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         b+32(FP), R10
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R11
+	VMOVUPS      (R11)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y2
+	VPMOVSXDQ    X0, Y3
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y0
+	VBROADCASTSD (R10), Y1
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS      (AX)(BX*8), Y4
+	VMOVUPS      32(AX)(BX*8), Y5
+	VSUBPD       Y0, Y4, Y4
+	VSUBPD       Y0, Y5, Y5
+	VBROADCASTSD d4086300000000000<>+0(SB), Y6
+	VMINPD       Y4, Y6, Y4
+	VBROADCASTSD dc087500000000000<>+0(SB), Y6
+	VMAXPD       Y4, Y6, Y4
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y4, Y6
+	VROUNDPD     $0x00, Y6, Y6
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y6, Y4
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y6, Y4
+	VMULPD       Y4, Y4, Y7
+	VMULPD       Y7, Y7, Y8
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y9
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y10
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y4, Y10
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y11
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y4, Y11
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y12
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y4, Y12
+	VFMADD213PD  Y12, Y7, Y9
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y12
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y4, Y12
+	VFMADD213PD  Y12, Y7, Y10
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y12
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y4, Y12
+	VFMADD213PD  Y12, Y7, Y11
+	VFMADD213PD  Y10, Y8, Y9
+	VFMADD213PD  Y11, Y8, Y9
+	VFMADD213PD  Y4, Y7, Y9
+	VADDPD       w3ff0000000000000<>+0(SB), Y9, Y9
+	VCVTPD2DQY   Y6, X6
+	VPSRAD       $0x01, X6, X4
+	VPSUBD       X4, X6, X6
+	VPMOVSXDQ    X4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       w3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y9, Y9
+	VPMOVSXDQ    X6, Y6
+	VPSLLQ       $0x34, Y6, Y6
+	VPADDQ       w3ff0000000000000<>+0(SB), Y6, Y6
+	VMULPD       Y6, Y9, Y9
+	VMOVAPD      Y9, Y4
+	VBROADCASTSD d4086300000000000<>+0(SB), Y6
+	VMINPD       Y5, Y6, Y5
+	VBROADCASTSD dc087500000000000<>+0(SB), Y6
+	VMAXPD       Y5, Y6, Y5
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y5, Y6
+	VROUNDPD     $0x00, Y6, Y6
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y6, Y5
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y6, Y5
+	VMULPD       Y5, Y5, Y7
+	VMULPD       Y7, Y7, Y8
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y9
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y10
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y5, Y10
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y11
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y5, Y11
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y12
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y5, Y12
+	VFMADD213PD  Y12, Y7, Y9
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y12
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y5, Y12
+	VFMADD213PD  Y12, Y7, Y10
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y12
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y5, Y12
+	VFMADD213PD  Y12, Y7, Y11
+	VFMADD213PD  Y10, Y8, Y9
+	VFMADD213PD  Y11, Y8, Y9
+	VFMADD213PD  Y5, Y7, Y9
+	VADDPD       w3ff0000000000000<>+0(SB), Y9, Y9
+	VCVTPD2DQY   Y6, X6
+	VPSRAD       $0x01, X6, X5
+	VPSUBD       X5, X6, X6
+	VPMOVSXDQ    X5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VPADDQ       w3ff0000000000000<>+0(SB), Y5, Y5
+	VMULPD       Y5, Y9, Y9
+	VPMOVSXDQ    X6, Y6
+	VPSLLQ       $0x34, Y6, Y6
+	VPADDQ       w3ff0000000000000<>+0(SB), Y6, Y6
+	VMULPD       Y6, Y9, Y9
+	VMOVAPD      Y9, Y5
+	VMULPD       Y1, Y4, Y4
+	VMULPD       Y1, Y5, Y5
+	VMOVUPS      Y4, (R8)(BX*8)
+	VMOVUPS      Y5, 32(R8)(BX*8)
+	ADDQ         $0x08, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	VMASKMOVPS   (AX)(BX*8), Y2, Y4
+	VMASKMOVPS   32(AX)(BX*8), Y3, Y5
+	VSUBPD       Y0, Y4, Y4
+	VSUBPD       Y0, Y5, Y5
+	VBROADCASTSD d4086300000000000<>+0(SB), Y0
+	VMINPD       Y4, Y0, Y4
+	VBROADCASTSD dc087500000000000<>+0(SB), Y0
+	VMAXPD       Y4, Y0, Y4
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y4, Y0
+	VROUNDPD     $0x00, Y0, Y0
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y0, Y4
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y0, Y4
+	VMULPD       Y4, Y4, Y6
+	VMULPD       Y6, Y6, Y7
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y8
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y9
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y4, Y9
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y10
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y4, Y10
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y11
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y4, Y11
+	VFMADD213PD  Y11, Y6, Y8
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y11
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y4, Y11
+	VFMADD213PD  Y11, Y6, Y9
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y11
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y4, Y11
+	VFMADD213PD  Y11, Y6, Y10
+	VFMADD213PD  Y9, Y7, Y8
+	VFMADD213PD  Y10, Y7, Y8
+	VFMADD213PD  Y4, Y6, Y8
+	VADDPD       w3ff0000000000000<>+0(SB), Y8, Y8
+	VCVTPD2DQY   Y0, X0
+	VPSRAD       $0x01, X0, X4
+	VPSUBD       X4, X0, X0
+	VPMOVSXDQ    X4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       w3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y8, Y8
+	VPMOVSXDQ    X0, Y0
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       w3ff0000000000000<>+0(SB), Y0, Y0
+	VMULPD       Y0, Y8, Y8
+	VMOVAPD      Y8, Y4
+	VBROADCASTSD d4086300000000000<>+0(SB), Y0
+	VMINPD       Y5, Y0, Y5
+	VBROADCASTSD dc087500000000000<>+0(SB), Y0
+	VMAXPD       Y5, Y0, Y5
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y5, Y0
+	VROUNDPD     $0x00, Y0, Y0
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y0, Y5
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y0, Y5
+	VMULPD       Y5, Y5, Y6
+	VMULPD       Y6, Y6, Y7
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y8
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y9
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y5, Y9
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y10
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y5, Y10
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y11
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y5, Y11
+	VFMADD213PD  Y11, Y6, Y8
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y11
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y5, Y11
+	VFMADD213PD  Y11, Y6, Y9
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y11
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y5, Y11
+	VFMADD213PD  Y11, Y6, Y10
+	VFMADD213PD  Y9, Y7, Y8
+	VFMADD213PD  Y10, Y7, Y8
+	VFMADD213PD  Y5, Y6, Y8
+	VADDPD       w3ff0000000000000<>+0(SB), Y8, Y8
+	VCVTPD2DQY   Y0, X0
+	VPSRAD       $0x01, X0, X5
+	VPSUBD       X5, X0, X0
+	VPMOVSXDQ    X5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VPADDQ       w3ff0000000000000<>+0(SB), Y5, Y5
+	VMULPD       Y5, Y8, Y8
+	VPMOVSXDQ    X0, Y0
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       w3ff0000000000000<>+0(SB), Y0, Y0
+	VMULPD       Y0, Y8, Y8
+	VMOVAPD      Y8, Y5
+	VMULPD       Y1, Y4, Y4
+	VMULPD       Y1, Y5, Y5
+	VMASKMOVPS   Y4, Y2, (R8)(BX*8)
+	VMASKMOVPS   Y5, Y3, 32(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubListExpMulListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·rowsSubListExpMulListDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         w+48(FP), R9
+	MOVQ         v+56(FP), R10
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R11
+	VMOVUPS      (R11)(BX*4), Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VPMOVSXDQ    X0, Y0
+	VPMOVSXDQ    X1, Y1
+
+row:
+	TESTQ CX, CX
+	JZ    stop
+	XORQ  BX, BX
+	TESTQ SI, SI
+	JZ    rest
+
+next:
+	VMOVUPS      (AX)(BX*8), Y2
+	VMOVUPS      32(AX)(BX*8), Y3
+	VMOVUPS      (R9)(BX*8), Y4
+	VMOVUPS      32(R9)(BX*8), Y5
+	VSUBPD       Y4, Y2, Y2
+	VSUBPD       Y5, Y3, Y3
+	VBROADCASTSD d4086300000000000<>+0(SB), Y4
+	VMINPD       Y2, Y4, Y2
+	VBROADCASTSD dc087500000000000<>+0(SB), Y4
+	VMAXPD       Y2, Y4, Y2
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y2, Y4
+	VROUNDPD     $0x00, Y4, Y4
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y4, Y2
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y4, Y2
+	VMULPD       Y2, Y2, Y5
+	VMULPD       Y5, Y5, Y6
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y7
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y8
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y2, Y8
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y9
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y2, Y9
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y10
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y2, Y10
+	VFMADD213PD  Y10, Y5, Y7
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y10
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y2, Y10
+	VFMADD213PD  Y10, Y5, Y8
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y10
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y2, Y10
+	VFMADD213PD  Y10, Y5, Y9
+	VFMADD213PD  Y8, Y6, Y7
+	VFMADD213PD  Y9, Y6, Y7
+	VFMADD213PD  Y2, Y5, Y7
+	VADDPD       w3ff0000000000000<>+0(SB), Y7, Y7
+	VCVTPD2DQY   Y4, X4
+	VPSRAD       $0x01, X4, X2
+	VPSUBD       X2, X4, X4
+	VPMOVSXDQ    X2, Y2
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       w3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD       Y2, Y7, Y7
+	VPMOVSXDQ    X4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       w3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y7, Y7
+	VMOVAPD      Y7, Y2
+	VBROADCASTSD d4086300000000000<>+0(SB), Y4
+	VMINPD       Y3, Y4, Y3
+	VBROADCASTSD dc087500000000000<>+0(SB), Y4
+	VMAXPD       Y3, Y4, Y3
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y3, Y4
+	VROUNDPD     $0x00, Y4, Y4
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y4, Y3
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y4, Y3
+	VMULPD       Y3, Y3, Y5
+	VMULPD       Y5, Y5, Y6
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y7
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y8
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y3, Y8
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y9
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y3, Y9
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y10
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y3, Y10
+	VFMADD213PD  Y10, Y5, Y7
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y10
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y3, Y10
+	VFMADD213PD  Y10, Y5, Y8
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y10
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y3, Y10
+	VFMADD213PD  Y10, Y5, Y9
+	VFMADD213PD  Y8, Y6, Y7
+	VFMADD213PD  Y9, Y6, Y7
+	VFMADD213PD  Y3, Y5, Y7
+	VADDPD       w3ff0000000000000<>+0(SB), Y7, Y7
+	VCVTPD2DQY   Y4, X4
+	VPSRAD       $0x01, X4, X3
+	VPSUBD       X3, X4, X4
+	VPMOVSXDQ    X3, Y3
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       w3ff0000000000000<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y7, Y7
+	VPMOVSXDQ    X4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       w3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y7, Y7
+	VMOVAPD      Y7, Y3
+	VMOVUPS      (R10)(BX*8), Y4
+	VMOVUPS      32(R10)(BX*8), Y5
+	VMULPD       Y4, Y2, Y2
+	VMULPD       Y5, Y3, Y3
+	VMOVUPS      Y2, (R8)(BX*8)
+	VMOVUPS      Y3, 32(R8)(BX*8)
+	ADDQ         $0x08, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	VMASKMOVPS   (AX)(BX*8), Y0, Y2
+	VMASKMOVPS   32(AX)(BX*8), Y1, Y3
+	VMASKMOVPS   (R9)(BX*8), Y0, Y4
+	VMASKMOVPS   32(R9)(BX*8), Y1, Y5
+	VSUBPD       Y4, Y2, Y2
+	VSUBPD       Y5, Y3, Y3
+	VBROADCASTSD d4086300000000000<>+0(SB), Y4
+	VMINPD       Y2, Y4, Y2
+	VBROADCASTSD dc087500000000000<>+0(SB), Y4
+	VMAXPD       Y2, Y4, Y2
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y2, Y4
+	VROUNDPD     $0x00, Y4, Y4
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y4, Y2
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y4, Y2
+	VMULPD       Y2, Y2, Y5
+	VMULPD       Y5, Y5, Y6
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y7
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y8
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y2, Y8
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y9
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y2, Y9
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y10
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y2, Y10
+	VFMADD213PD  Y10, Y5, Y7
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y10
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y2, Y10
+	VFMADD213PD  Y10, Y5, Y8
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y10
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y2, Y10
+	VFMADD213PD  Y10, Y5, Y9
+	VFMADD213PD  Y8, Y6, Y7
+	VFMADD213PD  Y9, Y6, Y7
+	VFMADD213PD  Y2, Y5, Y7
+	VADDPD       w3ff0000000000000<>+0(SB), Y7, Y7
+	VCVTPD2DQY   Y4, X4
+	VPSRAD       $0x01, X4, X2
+	VPSUBD       X2, X4, X4
+	VPMOVSXDQ    X2, Y2
+	VPSLLQ       $0x34, Y2, Y2
+	VPADDQ       w3ff0000000000000<>+0(SB), Y2, Y2
+	VMULPD       Y2, Y7, Y7
+	VPMOVSXDQ    X4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       w3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y7, Y7
+	VMOVAPD      Y7, Y2
+	VBROADCASTSD d4086300000000000<>+0(SB), Y4
+	VMINPD       Y3, Y4, Y3
+	VBROADCASTSD dc087500000000000<>+0(SB), Y4
+	VMAXPD       Y3, Y4, Y3
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y3, Y4
+	VROUNDPD     $0x00, Y4, Y4
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y4, Y3
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y4, Y3
+	VMULPD       Y3, Y3, Y5
+	VMULPD       Y5, Y5, Y6
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y7
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y8
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y3, Y8
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y9
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y3, Y9
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y10
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y3, Y10
+	VFMADD213PD  Y10, Y5, Y7
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y10
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y3, Y10
+	VFMADD213PD  Y10, Y5, Y8
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y10
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y3, Y10
+	VFMADD213PD  Y10, Y5, Y9
+	VFMADD213PD  Y8, Y6, Y7
+	VFMADD213PD  Y9, Y6, Y7
+	VFMADD213PD  Y3, Y5, Y7
+	VADDPD       w3ff0000000000000<>+0(SB), Y7, Y7
+	VCVTPD2DQY   Y4, X4
+	VPSRAD       $0x01, X4, X3
+	VPSUBD       X3, X4, X4
+	VPMOVSXDQ    X3, Y3
+	VPSLLQ       $0x34, Y3, Y3
+	VPADDQ       w3ff0000000000000<>+0(SB), Y3, Y3
+	VMULPD       Y3, Y7, Y7
+	VPMOVSXDQ    X4, Y4
+	VPSLLQ       $0x34, Y4, Y4
+	VPADDQ       w3ff0000000000000<>+0(SB), Y4, Y4
+	VMULPD       Y4, Y7, Y7
+	VMOVAPD      Y7, Y3
+	VMASKMOVPS   (R10)(BX*8), Y0, Y4
+	VMASKMOVPS   32(R10)(BX*8), Y1, Y5
+	VMULPD       Y4, Y2, Y2
+	VMULPD       Y5, Y3, Y3
+	VMASKMOVPS   Y2, Y0, (R8)(BX*8)
+	VMASKMOVPS   Y3, Y1, 32(R8)(BX*8)
+
+done:
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubListSubListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsSubListSubListDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         w+48(FP), R9
+	MOVQ         v+56(FP), R10
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R11
+	VMOVUPS      (R11)(BX*4), Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VPMOVSXDQ    X0, Y0
+	VPMOVSXDQ    X1, Y1
+
+row:
+	TESTQ CX, CX
+	JZ    stop
+	XORQ  BX, BX
+	TESTQ SI, SI
+	JZ    rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y2
+	VMOVUPS 32(AX)(BX*8), Y3
+	VMOVUPS (R9)(BX*8), Y4
+	VMOVUPS 32(R9)(BX*8), Y5
+	VSUBPD  Y4, Y2, Y2
+	VSUBPD  Y5, Y3, Y3
+	VMOVUPS (R10)(BX*8), Y4
+	VMOVUPS 32(R10)(BX*8), Y5
+	VSUBPD  Y4, Y2, Y2
+	VSUBPD  Y5, Y3, Y3
+	VMOVUPS Y2, (R8)(BX*8)
+	VMOVUPS Y3, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y0, Y2
+	VMASKMOVPS 32(AX)(BX*8), Y1, Y3
+	VMASKMOVPS (R9)(BX*8), Y0, Y4
+	VMASKMOVPS 32(R9)(BX*8), Y1, Y5
+	VSUBPD     Y4, Y2, Y2
+	VSUBPD     Y5, Y3, Y3
+	VMASKMOVPS (R10)(BX*8), Y0, Y4
+	VMASKMOVPS 32(R10)(BX*8), Y1, Y5
+	VSUBPD     Y4, Y2, Y2
+	VSUBPD     Y5, Y3, Y3
+	VMASKMOVPS Y2, Y0, (R8)(BX*8)
+	VMASKMOVPS Y3, Y1, 32(R8)(BX*8)
+
+done:
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsDivListDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·rowsDivListDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         w+48(FP), R9
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R10
+	VMOVUPS      (R10)(BX*4), Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VPMOVSXDQ    X0, Y0
+	VPMOVSXDQ    X1, Y1
+
+row:
+	TESTQ CX, CX
+	JZ    stop
+	XORQ  BX, BX
+	TESTQ SI, SI
+	JZ    rest
+
+next:
+	VMOVUPS (AX)(BX*8), Y2
+	VMOVUPS 32(AX)(BX*8), Y3
+	VMOVUPS (R9)(BX*8), Y4
+	VMOVUPS 32(R9)(BX*8), Y5
+	VDIVPD  Y4, Y2, Y2
+	VDIVPD  Y5, Y3, Y3
+	VMOVUPS Y2, (R8)(BX*8)
+	VMOVUPS Y3, 32(R8)(BX*8)
+	ADDQ    $0x08, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ      DI, DI
+	JZ         done
+	VMASKMOVPS (AX)(BX*8), Y0, Y2
+	VMASKMOVPS 32(AX)(BX*8), Y1, Y3
+	VMASKMOVPS (R9)(BX*8), Y0, Y4
+	VMASKMOVPS 32(R9)(BX*8), Y1, Y5
+	VDIVPD     Y4, Y2, Y2
+	VDIVPD     Y5, Y3, Y3
+	VMASKMOVPS Y2, Y0, (R8)(BX*8)
+	VMASKMOVPS Y3, Y1, 32(R8)(BX*8)
+
+done:
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpSumDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rowsSubRowExpSumDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         next+16(FP), R8
+	MOVQ         out+0(FP), R9
+	MOVQ         sums+64(FP), R10
+	MOVQ         a+24(FP), R11
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R12
+	VMOVUPS      (R12)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y1
+	VPMOVSXDQ    X0, Y2
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R11), Y0
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1   (R8)(BX*8)
+	VMOVUPS      (AX)(BX*8), Y5
+	VMOVUPS      32(AX)(BX*8), Y6
+	VSUBPD       Y0, Y5, Y5
+	VSUBPD       Y0, Y6, Y6
+	VBROADCASTSD d4086300000000000<>+0(SB), Y7
+	VMINPD       Y5, Y7, Y5
+	VBROADCASTSD dc087500000000000<>+0(SB), Y7
+	VMAXPD       Y5, Y7, Y5
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y5, Y7
+	VROUNDPD     $0x00, Y7, Y7
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y7, Y5
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y7, Y5
+	VMULPD       Y5, Y5, Y8
+	VMULPD       Y8, Y8, Y9
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y10
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y11
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y5, Y11
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y12
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y5, Y12
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y13
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y5, Y13
+	VFMADD213PD  Y13, Y8, Y10
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y13
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y5, Y13
+	VFMADD213PD  Y13, Y8, Y11
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y13
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y5, Y13
+	VFMADD213PD  Y13, Y8, Y12
+	VFMADD213PD  Y11, Y9, Y10
+	VFMADD213PD  Y12, Y9, Y10
+	VFMADD213PD  Y5, Y8, Y10
+	VADDPD       w3ff0000000000000<>+0(SB), Y10, Y10
+	VCVTPD2DQY   Y7, X7
+	VPSRAD       $0x01, X7, X5
+	VPSUBD       X5, X7, X7
+	VPMOVSXDQ    X5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VPADDQ       w3ff0000000000000<>+0(SB), Y5, Y5
+	VMULPD       Y5, Y10, Y10
+	VPMOVSXDQ    X7, Y7
+	VPSLLQ       $0x34, Y7, Y7
+	VPADDQ       w3ff0000000000000<>+0(SB), Y7, Y7
+	VMULPD       Y7, Y10, Y10
+	VMOVAPD      Y10, Y5
+	VBROADCASTSD d4086300000000000<>+0(SB), Y7
+	VMINPD       Y6, Y7, Y6
+	VBROADCASTSD dc087500000000000<>+0(SB), Y7
+	VMAXPD       Y6, Y7, Y6
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y6, Y7
+	VROUNDPD     $0x00, Y7, Y7
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y7, Y6
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y7, Y6
+	VMULPD       Y6, Y6, Y8
+	VMULPD       Y8, Y8, Y9
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y10
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y11
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y6, Y11
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y12
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y6, Y12
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y13
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y6, Y13
+	VFMADD213PD  Y13, Y8, Y10
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y13
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y6, Y13
+	VFMADD213PD  Y13, Y8, Y11
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y13
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y6, Y13
+	VFMADD213PD  Y13, Y8, Y12
+	VFMADD213PD  Y11, Y9, Y10
+	VFMADD213PD  Y12, Y9, Y10
+	VFMADD213PD  Y6, Y8, Y10
+	VADDPD       w3ff0000000000000<>+0(SB), Y10, Y10
+	VCVTPD2DQY   Y7, X7
+	VPSRAD       $0x01, X7, X6
+	VPSUBD       X6, X7, X7
+	VPMOVSXDQ    X6, Y6
+	VPSLLQ       $0x34, Y6, Y6
+	VPADDQ       w3ff0000000000000<>+0(SB), Y6, Y6
+	VMULPD       Y6, Y10, Y10
+	VPMOVSXDQ    X7, Y7
+	VPSLLQ       $0x34, Y7, Y7
+	VPADDQ       w3ff0000000000000<>+0(SB), Y7, Y7
+	VMULPD       Y7, Y10, Y10
+	VMOVAPD      Y10, Y6
+	VMOVUPS      Y5, (R9)(BX*8)
+	VMOVUPS      Y6, 32(R9)(BX*8)
+	VADDPD       Y5, Y3, Y3
+	VADDPD       Y6, Y4, Y4
+	ADDQ         $0x08, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	PREFETCHT1   (R8)(BX*8)
+	VMASKMOVPS   (AX)(BX*8), Y1, Y5
+	VMASKMOVPS   32(AX)(BX*8), Y2, Y6
+	VSUBPD       Y0, Y5, Y5
+	VSUBPD       Y0, Y6, Y6
+	VBROADCASTSD d4086300000000000<>+0(SB), Y0
+	VMINPD       Y5, Y0, Y5
+	VBROADCASTSD dc087500000000000<>+0(SB), Y0
+	VMAXPD       Y5, Y0, Y5
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y5, Y0
+	VROUNDPD     $0x00, Y0, Y0
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y0, Y5
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y0, Y5
+	VMULPD       Y5, Y5, Y7
+	VMULPD       Y7, Y7, Y8
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y9
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y10
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y5, Y10
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y11
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y5, Y11
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y12
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y5, Y12
+	VFMADD213PD  Y12, Y7, Y9
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y12
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y5, Y12
+	VFMADD213PD  Y12, Y7, Y10
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y12
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y5, Y12
+	VFMADD213PD  Y12, Y7, Y11
+	VFMADD213PD  Y10, Y8, Y9
+	VFMADD213PD  Y11, Y8, Y9
+	VFMADD213PD  Y5, Y7, Y9
+	VADDPD       w3ff0000000000000<>+0(SB), Y9, Y9
+	VCVTPD2DQY   Y0, X0
+	VPSRAD       $0x01, X0, X5
+	VPSUBD       X5, X0, X0
+	VPMOVSXDQ    X5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VPADDQ       w3ff0000000000000<>+0(SB), Y5, Y5
+	VMULPD       Y5, Y9, Y9
+	VPMOVSXDQ    X0, Y0
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       w3ff0000000000000<>+0(SB), Y0, Y0
+	VMULPD       Y0, Y9, Y9
+	VMOVAPD      Y9, Y5
+	VBROADCASTSD d4086300000000000<>+0(SB), Y0
+	VMINPD       Y6, Y0, Y6
+	VBROADCASTSD dc087500000000000<>+0(SB), Y0
+	VMAXPD       Y6, Y0, Y6
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y6, Y0
+	VROUNDPD     $0x00, Y0, Y0
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y0, Y6
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y0, Y6
+	VMULPD       Y6, Y6, Y7
+	VMULPD       Y7, Y7, Y8
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y9
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y10
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y6, Y10
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y11
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y6, Y11
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y12
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y6, Y12
+	VFMADD213PD  Y12, Y7, Y9
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y12
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y6, Y12
+	VFMADD213PD  Y12, Y7, Y10
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y12
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y6, Y12
+	VFMADD213PD  Y12, Y7, Y11
+	VFMADD213PD  Y10, Y8, Y9
+	VFMADD213PD  Y11, Y8, Y9
+	VFMADD213PD  Y6, Y7, Y9
+	VADDPD       w3ff0000000000000<>+0(SB), Y9, Y9
+	VCVTPD2DQY   Y0, X0
+	VPSRAD       $0x01, X0, X6
+	VPSUBD       X6, X0, X0
+	VPMOVSXDQ    X6, Y6
+	VPSLLQ       $0x34, Y6, Y6
+	VPADDQ       w3ff0000000000000<>+0(SB), Y6, Y6
+	VMULPD       Y6, Y9, Y9
+	VPMOVSXDQ    X0, Y0
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       w3ff0000000000000<>+0(SB), Y0, Y0
+	VMULPD       Y0, Y9, Y9
+	VMOVAPD      Y9, Y6
+	VMASKMOVPS   Y5, Y1, (R9)(BX*8)
+	VMASKMOVPS   Y6, Y2, 32(R9)(BX*8)
+	VANDPS       Y1, Y5, Y5
+	VADDPD       Y5, Y3, Y3
+	VANDPS       Y2, Y6, Y6
+	VADDPD       Y6, Y4, Y4
+
+done:
+	VADDPD  Y4, Y3, Y3
+	VPERMPD $0x4e, Y3, Y4
+	VADDPD  Y4, Y3, Y3
+	VPERMPD $0xb1, Y3, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDSD  (R10), X3, X3
+	VMOVSD  X3, (R10)
+	LEAQ    (R8)(DX*8), R8
+	ADDQ    $0x08, R10
+	ADDQ    $0x08, R11
+	LEAQ    (R9)(DX*8), R9
+	LEAQ    (AX)(DX*8), AX
+	DECQ    CX
+	JMP     row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpOnlySumDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rowsSubRowExpOnlySumDoubles(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         next+16(FP), R8
+	MOVQ         sums+64(FP), R9
+	MOVQ         a+24(FP), R10
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R11
+	VMOVUPS      (R11)(BX*4), Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VPMOVSXDQ    X1, Y1
+	VPMOVSXDQ    X0, Y2
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R10), Y0
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1   (R8)(BX*8)
+	VMOVUPS      (AX)(BX*8), Y5
+	VMOVUPS      32(AX)(BX*8), Y6
+	VSUBPD       Y0, Y5, Y5
+	VSUBPD       Y0, Y6, Y6
+	VBROADCASTSD d4086300000000000<>+0(SB), Y7
+	VMINPD       Y5, Y7, Y5
+	VBROADCASTSD dc087500000000000<>+0(SB), Y7
+	VMAXPD       Y5, Y7, Y5
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y5, Y7
+	VROUNDPD     $0x00, Y7, Y7
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y7, Y5
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y7, Y5
+	VMULPD       Y5, Y5, Y8
+	VMULPD       Y8, Y8, Y9
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y10
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y11
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y5, Y11
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y12
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y5, Y12
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y13
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y5, Y13
+	VFMADD213PD  Y13, Y8, Y10
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y13
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y5, Y13
+	VFMADD213PD  Y13, Y8, Y11
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y13
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y5, Y13
+	VFMADD213PD  Y13, Y8, Y12
+	VFMADD213PD  Y11, Y9, Y10
+	VFMADD213PD  Y12, Y9, Y10
+	VFMADD213PD  Y5, Y8, Y10
+	VADDPD       w3ff0000000000000<>+0(SB), Y10, Y10
+	VCVTPD2DQY   Y7, X7
+	VPSRAD       $0x01, X7, X5
+	VPSUBD       X5, X7, X7
+	VPMOVSXDQ    X5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VPADDQ       w3ff0000000000000<>+0(SB), Y5, Y5
+	VMULPD       Y5, Y10, Y10
+	VPMOVSXDQ    X7, Y7
+	VPSLLQ       $0x34, Y7, Y7
+	VPADDQ       w3ff0000000000000<>+0(SB), Y7, Y7
+	VMULPD       Y7, Y10, Y10
+	VMOVAPD      Y10, Y5
+	VBROADCASTSD d4086300000000000<>+0(SB), Y7
+	VMINPD       Y6, Y7, Y6
+	VBROADCASTSD dc087500000000000<>+0(SB), Y7
+	VMAXPD       Y6, Y7, Y6
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y6, Y7
+	VROUNDPD     $0x00, Y7, Y7
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y7, Y6
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y7, Y6
+	VMULPD       Y6, Y6, Y8
+	VMULPD       Y8, Y8, Y9
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y10
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y11
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y6, Y11
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y12
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y6, Y12
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y13
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y6, Y13
+	VFMADD213PD  Y13, Y8, Y10
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y13
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y6, Y13
+	VFMADD213PD  Y13, Y8, Y11
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y13
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y6, Y13
+	VFMADD213PD  Y13, Y8, Y12
+	VFMADD213PD  Y11, Y9, Y10
+	VFMADD213PD  Y12, Y9, Y10
+	VFMADD213PD  Y6, Y8, Y10
+	VADDPD       w3ff0000000000000<>+0(SB), Y10, Y10
+	VCVTPD2DQY   Y7, X7
+	VPSRAD       $0x01, X7, X6
+	VPSUBD       X6, X7, X7
+	VPMOVSXDQ    X6, Y6
+	VPSLLQ       $0x34, Y6, Y6
+	VPADDQ       w3ff0000000000000<>+0(SB), Y6, Y6
+	VMULPD       Y6, Y10, Y10
+	VPMOVSXDQ    X7, Y7
+	VPSLLQ       $0x34, Y7, Y7
+	VPADDQ       w3ff0000000000000<>+0(SB), Y7, Y7
+	VMULPD       Y7, Y10, Y10
+	VMOVAPD      Y10, Y6
+	VADDPD       Y5, Y3, Y3
+	VADDPD       Y6, Y4, Y4
+	ADDQ         $0x08, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	PREFETCHT1   (R8)(BX*8)
+	VMASKMOVPS   (AX)(BX*8), Y1, Y5
+	VMASKMOVPS   32(AX)(BX*8), Y2, Y6
+	VSUBPD       Y0, Y5, Y5
+	VSUBPD       Y0, Y6, Y6
+	VBROADCASTSD d4086300000000000<>+0(SB), Y0
+	VMINPD       Y5, Y0, Y5
+	VBROADCASTSD dc087500000000000<>+0(SB), Y0
+	VMAXPD       Y5, Y0, Y5
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y5, Y0
+	VROUNDPD     $0x00, Y0, Y0
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y0, Y5
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y0, Y5
+	VMULPD       Y5, Y5, Y7
+	VMULPD       Y7, Y7, Y8
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y9
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y10
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y5, Y10
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y11
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y5, Y11
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y12
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y5, Y12
+	VFMADD213PD  Y12, Y7, Y9
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y12
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y5, Y12
+	VFMADD213PD  Y12, Y7, Y10
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y12
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y5, Y12
+	VFMADD213PD  Y12, Y7, Y11
+	VFMADD213PD  Y10, Y8, Y9
+	VFMADD213PD  Y11, Y8, Y9
+	VFMADD213PD  Y5, Y7, Y9
+	VADDPD       w3ff0000000000000<>+0(SB), Y9, Y9
+	VCVTPD2DQY   Y0, X0
+	VPSRAD       $0x01, X0, X5
+	VPSUBD       X5, X0, X0
+	VPMOVSXDQ    X5, Y5
+	VPSLLQ       $0x34, Y5, Y5
+	VPADDQ       w3ff0000000000000<>+0(SB), Y5, Y5
+	VMULPD       Y5, Y9, Y9
+	VPMOVSXDQ    X0, Y0
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       w3ff0000000000000<>+0(SB), Y0, Y0
+	VMULPD       Y0, Y9, Y9
+	VMOVAPD      Y9, Y5
+	VBROADCASTSD d4086300000000000<>+0(SB), Y0
+	VMINPD       Y6, Y0, Y6
+	VBROADCASTSD dc087500000000000<>+0(SB), Y0
+	VMAXPD       Y6, Y0, Y6
+	VMULPD       w3ff71547652b82fe<>+0(SB), Y6, Y0
+	VROUNDPD     $0x00, Y0, Y0
+	VFNMADD231PD w3fe62e42fee00000<>+0(SB), Y0, Y6
+	VFNMADD231PD w3dea39ef35793c76<>+0(SB), Y0, Y6
+	VMULPD       Y6, Y6, Y7
+	VMULPD       Y7, Y7, Y8
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Y9
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Y10
+	VFMADD213PD  w3efa01a01a6e1e2a<>+0(SB), Y6, Y10
+	VBROADCASTSD d3f811111111100be<>+0(SB), Y11
+	VFMADD213PD  w3fa5555555555556<>+0(SB), Y6, Y11
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Y12
+	VFMADD213PD  w3e927e4db46cddd1<>+0(SB), Y6, Y12
+	VFMADD213PD  Y12, Y7, Y9
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Y12
+	VFMADD213PD  w3f56c16c16c162c3<>+0(SB), Y6, Y12
+	VFMADD213PD  Y12, Y7, Y10
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Y12
+	VFMADD213PD  w3fe0000000000000<>+0(SB), Y6, Y12
+	VFMADD213PD  Y12, Y7, Y11
+	VFMADD213PD  Y10, Y8, Y9
+	VFMADD213PD  Y11, Y8, Y9
+	VFMADD213PD  Y6, Y7, Y9
+	VADDPD       w3ff0000000000000<>+0(SB), Y9, Y9
+	VCVTPD2DQY   Y0, X0
+	VPSRAD       $0x01, X0, X6
+	VPSUBD       X6, X0, X0
+	VPMOVSXDQ    X6, Y6
+	VPSLLQ       $0x34, Y6, Y6
+	VPADDQ       w3ff0000000000000<>+0(SB), Y6, Y6
+	VMULPD       Y6, Y9, Y9
+	VPMOVSXDQ    X0, Y0
+	VPSLLQ       $0x34, Y0, Y0
+	VPADDQ       w3ff0000000000000<>+0(SB), Y0, Y0
+	VMULPD       Y0, Y9, Y9
+	VMOVAPD      Y9, Y6
+	VANDPS       Y1, Y5, Y5
+	VADDPD       Y5, Y3, Y3
+	VANDPS       Y2, Y6, Y6
+	VADDPD       Y6, Y4, Y4
+
+done:
+	VADDPD  Y4, Y3, Y3
+	VPERMPD $0x4e, Y3, Y4
+	VADDPD  Y4, Y3, Y3
+	VPERMPD $0xb1, Y3, Y4
+	VADDPD  Y4, Y3, Y3
+	VADDSD  (R9), X3, X3
+	VMOVSD  X3, (R9)
+	LEAQ    (R8)(DX*8), R8
+	ADDQ    $0x08, R9
+	ADDQ    $0x08, R10
+	LEAQ    (AX)(DX*8), AX
+	DECQ    CX
+	JMP     row
+
+stop:
+	VZEROUPPER
+	RET
+
 // func softmaxRowsDoubles(out *float64, x *float64, w *float64, v *float64, checks *float64, eps float64, rows int, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·softmaxRowsDoubles(SB), NOSPLIT, $0-64
@@ -9653,24 +11657,6 @@ finishdone:
 stop:
 	VZEROUPPER
 	RET
-
-DATA masks<>+0(SB)/4, $0xffffffff
-DATA masks<>+4(SB)/4, $0xffffffff
-DATA masks<>+8(SB)/4, $0xffffffff
-DATA masks<>+12(SB)/4, $0xffffffff
-DATA masks<>+16(SB)/4, $0xffffffff
-DATA masks<>+20(SB)/4, $0xffffffff
-DATA masks<>+24(SB)/4, $0xffffffff
-DATA masks<>+28(SB)/4, $0xffffffff
-DATA masks<>+32(SB)/4, $0x00000000
-DATA masks<>+36(SB)/4, $0x00000000
-DATA masks<>+40(SB)/4, $0x00000000
-DATA masks<>+44(SB)/4, $0x00000000
-DATA masks<>+48(SB)/4, $0x00000000
-DATA masks<>+52(SB)/4, $0x00000000
-DATA masks<>+56(SB)/4, $0x00000000
-DATA masks<>+60(SB)/4, $0x00000000
-GLOBL masks<>(SB), RODATA|NOPTR, $64
 
 // func softmaxColumnsDoubles(x *float64, out *float64, ahead *float64, checks *float64, eps float64, n int, far int, cols int)
 // Requires: AVX, AVX2, FMA3, MMX+
@@ -12612,6 +14598,1690 @@ moments:
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x08, R11
 	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func rowsAddRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsAddRowDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R10
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z1
+	VMOVUPS 64(AX)(BX*8), Z2
+	VADDPD  Z0, Z1, Z1
+	VADDPD  Z0, Z2, Z2
+	VMOVUPS Z1, (R8)(BX*8)
+	VMOVUPS Z2, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z1
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z2
+	VADDPD    Z0, Z1, Z1
+	VADDPD    Z0, Z2, Z2
+	VMOVUPS   Z1, K1, (R8)(BX*8)
+	VMOVUPS   Z2, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R10
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z1
+	VMOVUPS 64(AX)(BX*8), Z2
+	VSUBPD  Z0, Z1, Z1
+	VSUBPD  Z0, Z2, Z2
+	VMOVUPS Z1, (R8)(BX*8)
+	VMOVUPS Z2, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z1
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z2
+	VSUBPD    Z0, Z1, Z1
+	VSUBPD    Z0, Z2, Z2
+	VMOVUPS   Z1, K1, (R8)(BX*8)
+	VMOVUPS   Z2, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsMulRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsMulRowDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R10
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z1
+	VMOVUPS 64(AX)(BX*8), Z2
+	VMULPD  Z0, Z1, Z1
+	VMULPD  Z0, Z2, Z2
+	VMOVUPS Z1, (R8)(BX*8)
+	VMOVUPS Z2, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z1
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z2
+	VMULPD    Z0, Z1, Z1
+	VMULPD    Z0, Z2, Z2
+	VMOVUPS   Z1, K1, (R8)(BX*8)
+	VMOVUPS   Z2, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsDivRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsDivRowDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R10
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z1
+	VMOVUPS 64(AX)(BX*8), Z2
+	VDIVPD  Z0, Z1, Z1
+	VDIVPD  Z0, Z2, Z2
+	VMOVUPS Z1, (R8)(BX*8)
+	VMOVUPS Z2, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z1
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z2
+	VDIVPD    Z0, Z1, Z1
+	VDIVPD    Z0, Z2, Z2
+	VMOVUPS   Z1, K1, (R8)(BX*8)
+	VMOVUPS   Z2, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowSubRowDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R11
+	BZHIQ R11, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD (R10), Z1
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z2
+	VMOVUPS 64(AX)(BX*8), Z3
+	VSUBPD  Z0, Z2, Z2
+	VSUBPD  Z0, Z3, Z3
+	VSUBPD  Z1, Z2, Z2
+	VSUBPD  Z1, Z3, Z3
+	VMOVUPS Z2, (R8)(BX*8)
+	VMOVUPS Z3, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z2
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z3
+	VSUBPD    Z0, Z2, Z2
+	VSUBPD    Z0, Z3, Z3
+	VSUBPD    Z1, Z2, Z2
+	VSUBPD    Z1, Z3, Z3
+	VMOVUPS   Z2, K1, (R8)(BX*8)
+	VMOVUPS   Z3, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowSubRowMulRowDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVQ  c+40(FP), R11
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R12
+	BZHIQ R12, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD (R10), Z1
+	VBROADCASTSD (R11), Z2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z3
+	VMOVUPS 64(AX)(BX*8), Z4
+	VSUBPD  Z0, Z3, Z3
+	VSUBPD  Z0, Z4, Z4
+	VSUBPD  Z1, Z3, Z3
+	VSUBPD  Z1, Z4, Z4
+	VMULPD  Z2, Z3, Z3
+	VMULPD  Z2, Z4, Z4
+	VMOVUPS Z3, (R8)(BX*8)
+	VMOVUPS Z4, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z3
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z4
+	VSUBPD    Z0, Z3, Z3
+	VSUBPD    Z0, Z4, Z4
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VMULPD    Z2, Z3, Z3
+	VMULPD    Z2, Z4, Z4
+	VMOVUPS   Z3, K1, (R8)(BX*8)
+	VMOVUPS   Z4, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	ADDQ $0x08, R11
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowMulListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowSubRowMulRowMulListDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVQ  c+40(FP), R11
+	MOVQ  w+48(FP), R12
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R13
+	BZHIQ R13, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD (R10), Z1
+	VBROADCASTSD (R11), Z2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z3
+	VMOVUPS 64(AX)(BX*8), Z4
+	VSUBPD  Z0, Z3, Z3
+	VSUBPD  Z0, Z4, Z4
+	VSUBPD  Z1, Z3, Z3
+	VSUBPD  Z1, Z4, Z4
+	VMULPD  Z2, Z3, Z3
+	VMULPD  Z2, Z4, Z4
+	VMOVUPS (R12)(BX*8), Z5
+	VMOVUPS 64(R12)(BX*8), Z6
+	VMULPD  Z5, Z3, Z3
+	VMULPD  Z6, Z4, Z4
+	VMOVUPS Z3, (R8)(BX*8)
+	VMOVUPS Z4, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z3
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z4
+	VSUBPD    Z0, Z3, Z3
+	VSUBPD    Z0, Z4, Z4
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VMULPD    Z2, Z3, Z3
+	VMULPD    Z2, Z4, Z4
+	VMOVUPS.Z (R12)(BX*8), K1, Z0
+	VMOVUPS.Z 64(R12)(BX*8), K2, Z1
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z1, Z4, Z4
+	VMOVUPS   Z3, K1, (R8)(BX*8)
+	VMOVUPS   Z4, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	ADDQ $0x08, R11
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowSubRowMulRowMulListAddListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowSubRowMulRowMulListAddListDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVQ  c+40(FP), R11
+	MOVQ  w+48(FP), R12
+	MOVQ  v+56(FP), R13
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R14
+	BZHIQ R14, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD (R10), Z1
+	VBROADCASTSD (R11), Z2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z3
+	VMOVUPS 64(AX)(BX*8), Z4
+	VSUBPD  Z0, Z3, Z3
+	VSUBPD  Z0, Z4, Z4
+	VSUBPD  Z1, Z3, Z3
+	VSUBPD  Z1, Z4, Z4
+	VMULPD  Z2, Z3, Z3
+	VMULPD  Z2, Z4, Z4
+	VMOVUPS (R12)(BX*8), Z5
+	VMOVUPS 64(R12)(BX*8), Z6
+	VMULPD  Z5, Z3, Z3
+	VMULPD  Z6, Z4, Z4
+	VMOVUPS (R13)(BX*8), Z5
+	VMOVUPS 64(R13)(BX*8), Z6
+	VADDPD  Z5, Z3, Z3
+	VADDPD  Z6, Z4, Z4
+	VMOVUPS Z3, (R8)(BX*8)
+	VMOVUPS Z4, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z3
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z4
+	VSUBPD    Z0, Z3, Z3
+	VSUBPD    Z0, Z4, Z4
+	VSUBPD    Z1, Z3, Z3
+	VSUBPD    Z1, Z4, Z4
+	VMULPD    Z2, Z3, Z3
+	VMULPD    Z2, Z4, Z4
+	VMOVUPS.Z (R12)(BX*8), K1, Z0
+	VMOVUPS.Z 64(R12)(BX*8), K2, Z1
+	VMULPD    Z0, Z3, Z3
+	VMULPD    Z1, Z4, Z4
+	VMOVUPS.Z (R13)(BX*8), K1, Z0
+	VMOVUPS.Z 64(R13)(BX*8), K2, Z1
+	VADDPD    Z0, Z3, Z3
+	VADDPD    Z1, Z4, Z4
+	VMOVUPS   Z3, K1, (R8)(BX*8)
+	VMOVUPS   Z4, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	ADDQ $0x08, R11
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsMulRowMulListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsMulRowMulListDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  w+48(FP), R10
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R11
+	BZHIQ R11, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z1
+	VMOVUPS 64(AX)(BX*8), Z2
+	VMULPD  Z0, Z1, Z1
+	VMULPD  Z0, Z2, Z2
+	VMOVUPS (R10)(BX*8), Z3
+	VMOVUPS 64(R10)(BX*8), Z4
+	VMULPD  Z3, Z1, Z1
+	VMULPD  Z4, Z2, Z2
+	VMOVUPS Z1, (R8)(BX*8)
+	VMOVUPS Z2, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z1
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z2
+	VMULPD    Z0, Z1, Z1
+	VMULPD    Z0, Z2, Z2
+	VMOVUPS.Z (R10)(BX*8), K1, Z0
+	VMOVUPS.Z 64(R10)(BX*8), K2, Z3
+	VMULPD    Z0, Z1, Z1
+	VMULPD    Z3, Z2, Z2
+	VMOVUPS   Z1, K1, (R8)(BX*8)
+	VMOVUPS   Z2, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowMulRowAddRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowMulRowAddRowDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  a+24(FP), R9
+	MOVQ  b+32(FP), R10
+	MOVQ  c+40(FP), R11
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R12
+	BZHIQ R12, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD (R10), Z1
+	VBROADCASTSD (R11), Z2
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z3
+	VMOVUPS 64(AX)(BX*8), Z4
+	VSUBPD  Z0, Z3, Z3
+	VSUBPD  Z0, Z4, Z4
+	VMULPD  Z1, Z3, Z3
+	VMULPD  Z1, Z4, Z4
+	VADDPD  Z2, Z3, Z3
+	VADDPD  Z2, Z4, Z4
+	VMOVUPS Z3, (R8)(BX*8)
+	VMOVUPS Z4, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z3
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z4
+	VSUBPD    Z0, Z3, Z3
+	VSUBPD    Z0, Z4, Z4
+	VMULPD    Z1, Z3, Z3
+	VMULPD    Z1, Z4, Z4
+	VADDPD    Z2, Z3, Z3
+	VADDPD    Z2, Z4, Z4
+	VMOVUPS   Z3, K1, (R8)(BX*8)
+	VMOVUPS   Z4, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	ADDQ $0x08, R11
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowExpDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x0f, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	VBROADCASTSD dc087500000000000<>+0(SB), Z1
+	VBROADCASTSD d4086300000000000<>+0(SB), Z2
+	VBROADCASTSD dc086180000000000<>+0(SB), Z0
+	VBROADCASTSD d3ff71547652b82fe<>+0(SB), Z3
+	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Z4
+	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Z5
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Z6
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z0
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Z7
+	VBROADCASTSD d3e927e4db46cddd1<>+0(SB), Z8
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Z9
+	VBROADCASTSD d3efa01a01a6e1e2a<>+0(SB), Z10
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Z11
+	VBROADCASTSD d3f56c16c16c162c3<>+0(SB), Z12
+	VBROADCASTSD d3f811111111100be<>+0(SB), Z13
+	VBROADCASTSD d3fa5555555555556<>+0(SB), Z14
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Z15
+	VBROADCASTSD d3fe0000000000000<>+0(SB), Z16
+	MOVL         $0xffffffff, BX
+	LEAQ         (DI)(DI*1), R10
+	BZHIQ        R10, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS      (AX)(BX*8), Z17
+	VMOVUPS      64(AX)(BX*8), Z18
+	VSUBPD       Z0, Z17, Z17
+	VSUBPD       Z0, Z18, Z18
+	VMINPD       Z17, Z2, Z17
+	VMAXPD       Z17, Z1, Z17
+	VMULPD       Z3, Z17, Z19
+	VRNDSCALEPD  $0x00, Z19, Z19
+	VFNMADD231PD Z4, Z19, Z17
+	VFNMADD231PD Z5, Z19, Z17
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z20
+	VFMADD213PD  Z7, Z17, Z20
+	VFMADD213PD  Z8, Z17, Z20
+	VFMADD213PD  Z9, Z17, Z20
+	VFMADD213PD  Z10, Z17, Z20
+	VFMADD213PD  Z11, Z17, Z20
+	VFMADD213PD  Z12, Z17, Z20
+	VFMADD213PD  Z13, Z17, Z20
+	VFMADD213PD  Z14, Z17, Z20
+	VFMADD213PD  Z15, Z17, Z20
+	VFMADD213PD  Z16, Z17, Z20
+	VFMADD213PD  Z6, Z17, Z20
+	VFMADD213PD  Z6, Z17, Z20
+	VSCALEFPD    Z19, Z20, Z17
+	VMINPD       Z18, Z2, Z18
+	VMAXPD       Z18, Z1, Z18
+	VMULPD       Z3, Z18, Z19
+	VRNDSCALEPD  $0x00, Z19, Z19
+	VFNMADD231PD Z4, Z19, Z18
+	VFNMADD231PD Z5, Z19, Z18
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z20
+	VFMADD213PD  Z7, Z18, Z20
+	VFMADD213PD  Z8, Z18, Z20
+	VFMADD213PD  Z9, Z18, Z20
+	VFMADD213PD  Z10, Z18, Z20
+	VFMADD213PD  Z11, Z18, Z20
+	VFMADD213PD  Z12, Z18, Z20
+	VFMADD213PD  Z13, Z18, Z20
+	VFMADD213PD  Z14, Z18, Z20
+	VFMADD213PD  Z15, Z18, Z20
+	VFMADD213PD  Z16, Z18, Z20
+	VFMADD213PD  Z6, Z18, Z20
+	VFMADD213PD  Z6, Z18, Z20
+	VSCALEFPD    Z19, Z20, Z18
+	VMOVUPS      Z17, (R8)(BX*8)
+	VMOVUPS      Z18, 64(R8)(BX*8)
+	ADDQ         $0x10, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVUPS.Z    (AX)(BX*8), K1, Z17
+	VMOVUPS.Z    64(AX)(BX*8), K2, Z18
+	VSUBPD       Z0, Z17, Z17
+	VSUBPD       Z0, Z18, Z18
+	VMINPD       Z17, Z2, Z17
+	VMAXPD       Z17, Z1, Z17
+	VMULPD       Z3, Z17, Z0
+	VRNDSCALEPD  $0x00, Z0, Z0
+	VFNMADD231PD Z4, Z0, Z17
+	VFNMADD231PD Z5, Z0, Z17
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z19
+	VFMADD213PD  Z7, Z17, Z19
+	VFMADD213PD  Z8, Z17, Z19
+	VFMADD213PD  Z9, Z17, Z19
+	VFMADD213PD  Z10, Z17, Z19
+	VFMADD213PD  Z11, Z17, Z19
+	VFMADD213PD  Z12, Z17, Z19
+	VFMADD213PD  Z13, Z17, Z19
+	VFMADD213PD  Z14, Z17, Z19
+	VFMADD213PD  Z15, Z17, Z19
+	VFMADD213PD  Z16, Z17, Z19
+	VFMADD213PD  Z6, Z17, Z19
+	VFMADD213PD  Z6, Z17, Z19
+	VSCALEFPD    Z0, Z19, Z17
+	VMINPD       Z18, Z2, Z18
+	VMAXPD       Z18, Z1, Z18
+	VMULPD       Z3, Z18, Z0
+	VRNDSCALEPD  $0x00, Z0, Z0
+	VFNMADD231PD Z4, Z0, Z18
+	VFNMADD231PD Z5, Z0, Z18
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z19
+	VFMADD213PD  Z7, Z18, Z19
+	VFMADD213PD  Z8, Z18, Z19
+	VFMADD213PD  Z9, Z18, Z19
+	VFMADD213PD  Z10, Z18, Z19
+	VFMADD213PD  Z11, Z18, Z19
+	VFMADD213PD  Z12, Z18, Z19
+	VFMADD213PD  Z13, Z18, Z19
+	VFMADD213PD  Z14, Z18, Z19
+	VFMADD213PD  Z15, Z18, Z19
+	VFMADD213PD  Z16, Z18, Z19
+	VFMADD213PD  Z6, Z18, Z19
+	VFMADD213PD  Z6, Z18, Z19
+	VSCALEFPD    Z0, Z19, Z18
+	VMOVUPS      Z17, K1, (R8)(BX*8)
+	VMOVUPS      Z18, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpMulRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubRowExpMulRowDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x0f, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         a+24(FP), R9
+	MOVQ         b+32(FP), R10
+	VBROADCASTSD dc087500000000000<>+0(SB), Z2
+	VBROADCASTSD d4086300000000000<>+0(SB), Z3
+	VBROADCASTSD dc086180000000000<>+0(SB), Z0
+	VBROADCASTSD d3ff71547652b82fe<>+0(SB), Z4
+	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Z5
+	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Z6
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Z7
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z0
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Z8
+	VBROADCASTSD d3e927e4db46cddd1<>+0(SB), Z9
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Z10
+	VBROADCASTSD d3efa01a01a6e1e2a<>+0(SB), Z11
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Z12
+	VBROADCASTSD d3f56c16c16c162c3<>+0(SB), Z13
+	VBROADCASTSD d3f811111111100be<>+0(SB), Z14
+	VBROADCASTSD d3fa5555555555556<>+0(SB), Z15
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Z16
+	VBROADCASTSD d3fe0000000000000<>+0(SB), Z17
+	MOVL         $0xffffffff, BX
+	LEAQ         (DI)(DI*1), R11
+	BZHIQ        R11, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	VBROADCASTSD (R10), Z1
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	VMOVUPS      (AX)(BX*8), Z18
+	VMOVUPS      64(AX)(BX*8), Z19
+	VSUBPD       Z0, Z18, Z18
+	VSUBPD       Z0, Z19, Z19
+	VMINPD       Z18, Z3, Z18
+	VMAXPD       Z18, Z2, Z18
+	VMULPD       Z4, Z18, Z20
+	VRNDSCALEPD  $0x00, Z20, Z20
+	VFNMADD231PD Z5, Z20, Z18
+	VFNMADD231PD Z6, Z20, Z18
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z21
+	VFMADD213PD  Z8, Z18, Z21
+	VFMADD213PD  Z9, Z18, Z21
+	VFMADD213PD  Z10, Z18, Z21
+	VFMADD213PD  Z11, Z18, Z21
+	VFMADD213PD  Z12, Z18, Z21
+	VFMADD213PD  Z13, Z18, Z21
+	VFMADD213PD  Z14, Z18, Z21
+	VFMADD213PD  Z15, Z18, Z21
+	VFMADD213PD  Z16, Z18, Z21
+	VFMADD213PD  Z17, Z18, Z21
+	VFMADD213PD  Z7, Z18, Z21
+	VFMADD213PD  Z7, Z18, Z21
+	VSCALEFPD    Z20, Z21, Z18
+	VMINPD       Z19, Z3, Z19
+	VMAXPD       Z19, Z2, Z19
+	VMULPD       Z4, Z19, Z20
+	VRNDSCALEPD  $0x00, Z20, Z20
+	VFNMADD231PD Z5, Z20, Z19
+	VFNMADD231PD Z6, Z20, Z19
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z21
+	VFMADD213PD  Z8, Z19, Z21
+	VFMADD213PD  Z9, Z19, Z21
+	VFMADD213PD  Z10, Z19, Z21
+	VFMADD213PD  Z11, Z19, Z21
+	VFMADD213PD  Z12, Z19, Z21
+	VFMADD213PD  Z13, Z19, Z21
+	VFMADD213PD  Z14, Z19, Z21
+	VFMADD213PD  Z15, Z19, Z21
+	VFMADD213PD  Z16, Z19, Z21
+	VFMADD213PD  Z17, Z19, Z21
+	VFMADD213PD  Z7, Z19, Z21
+	VFMADD213PD  Z7, Z19, Z21
+	VSCALEFPD    Z20, Z21, Z19
+	VMULPD       Z1, Z18, Z18
+	VMULPD       Z1, Z19, Z19
+	VMOVUPS      Z18, (R8)(BX*8)
+	VMOVUPS      Z19, 64(R8)(BX*8)
+	ADDQ         $0x10, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVUPS.Z    (AX)(BX*8), K1, Z18
+	VMOVUPS.Z    64(AX)(BX*8), K2, Z19
+	VSUBPD       Z0, Z18, Z18
+	VSUBPD       Z0, Z19, Z19
+	VMINPD       Z18, Z3, Z18
+	VMAXPD       Z18, Z2, Z18
+	VMULPD       Z4, Z18, Z0
+	VRNDSCALEPD  $0x00, Z0, Z0
+	VFNMADD231PD Z5, Z0, Z18
+	VFNMADD231PD Z6, Z0, Z18
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z20
+	VFMADD213PD  Z8, Z18, Z20
+	VFMADD213PD  Z9, Z18, Z20
+	VFMADD213PD  Z10, Z18, Z20
+	VFMADD213PD  Z11, Z18, Z20
+	VFMADD213PD  Z12, Z18, Z20
+	VFMADD213PD  Z13, Z18, Z20
+	VFMADD213PD  Z14, Z18, Z20
+	VFMADD213PD  Z15, Z18, Z20
+	VFMADD213PD  Z16, Z18, Z20
+	VFMADD213PD  Z17, Z18, Z20
+	VFMADD213PD  Z7, Z18, Z20
+	VFMADD213PD  Z7, Z18, Z20
+	VSCALEFPD    Z0, Z20, Z18
+	VMINPD       Z19, Z3, Z19
+	VMAXPD       Z19, Z2, Z19
+	VMULPD       Z4, Z19, Z0
+	VRNDSCALEPD  $0x00, Z0, Z0
+	VFNMADD231PD Z5, Z0, Z19
+	VFNMADD231PD Z6, Z0, Z19
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z20
+	VFMADD213PD  Z8, Z19, Z20
+	VFMADD213PD  Z9, Z19, Z20
+	VFMADD213PD  Z10, Z19, Z20
+	VFMADD213PD  Z11, Z19, Z20
+	VFMADD213PD  Z12, Z19, Z20
+	VFMADD213PD  Z13, Z19, Z20
+	VFMADD213PD  Z14, Z19, Z20
+	VFMADD213PD  Z15, Z19, Z20
+	VFMADD213PD  Z16, Z19, Z20
+	VFMADD213PD  Z17, Z19, Z20
+	VFMADD213PD  Z7, Z19, Z20
+	VFMADD213PD  Z7, Z19, Z20
+	VSCALEFPD    Z0, Z20, Z19
+	VMULPD       Z1, Z18, Z18
+	VMULPD       Z1, Z19, Z19
+	VMOVUPS      Z18, K1, (R8)(BX*8)
+	VMOVUPS      Z19, K2, 64(R8)(BX*8)
+
+done:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubListExpMulListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubListExpMulListDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x0f, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         out+0(FP), R8
+	MOVQ         w+48(FP), R9
+	MOVQ         v+56(FP), R10
+	VBROADCASTSD dc087500000000000<>+0(SB), Z0
+	VBROADCASTSD d4086300000000000<>+0(SB), Z1
+	VBROADCASTSD dc086180000000000<>+0(SB), Z2
+	VBROADCASTSD d3ff71547652b82fe<>+0(SB), Z2
+	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Z3
+	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Z4
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Z5
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z6
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Z6
+	VBROADCASTSD d3e927e4db46cddd1<>+0(SB), Z7
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Z8
+	VBROADCASTSD d3efa01a01a6e1e2a<>+0(SB), Z9
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Z10
+	VBROADCASTSD d3f56c16c16c162c3<>+0(SB), Z11
+	VBROADCASTSD d3f811111111100be<>+0(SB), Z12
+	VBROADCASTSD d3fa5555555555556<>+0(SB), Z13
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Z14
+	VBROADCASTSD d3fe0000000000000<>+0(SB), Z15
+	MOVL         $0xffffffff, BX
+	LEAQ         (DI)(DI*1), R11
+	BZHIQ        R11, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+
+row:
+	TESTQ CX, CX
+	JZ    stop
+	XORQ  BX, BX
+	TESTQ SI, SI
+	JZ    rest
+
+next:
+	VMOVUPS      (AX)(BX*8), Z16
+	VMOVUPS      64(AX)(BX*8), Z17
+	VMOVUPS      (R9)(BX*8), Z18
+	VMOVUPS      64(R9)(BX*8), Z19
+	VSUBPD       Z18, Z16, Z16
+	VSUBPD       Z19, Z17, Z17
+	VMINPD       Z16, Z1, Z16
+	VMAXPD       Z16, Z0, Z16
+	VMULPD       Z2, Z16, Z18
+	VRNDSCALEPD  $0x00, Z18, Z18
+	VFNMADD231PD Z3, Z18, Z16
+	VFNMADD231PD Z4, Z18, Z16
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z19
+	VFMADD213PD  Z6, Z16, Z19
+	VFMADD213PD  Z7, Z16, Z19
+	VFMADD213PD  Z8, Z16, Z19
+	VFMADD213PD  Z9, Z16, Z19
+	VFMADD213PD  Z10, Z16, Z19
+	VFMADD213PD  Z11, Z16, Z19
+	VFMADD213PD  Z12, Z16, Z19
+	VFMADD213PD  Z13, Z16, Z19
+	VFMADD213PD  Z14, Z16, Z19
+	VFMADD213PD  Z15, Z16, Z19
+	VFMADD213PD  Z5, Z16, Z19
+	VFMADD213PD  Z5, Z16, Z19
+	VSCALEFPD    Z18, Z19, Z16
+	VMINPD       Z17, Z1, Z17
+	VMAXPD       Z17, Z0, Z17
+	VMULPD       Z2, Z17, Z18
+	VRNDSCALEPD  $0x00, Z18, Z18
+	VFNMADD231PD Z3, Z18, Z17
+	VFNMADD231PD Z4, Z18, Z17
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z19
+	VFMADD213PD  Z6, Z17, Z19
+	VFMADD213PD  Z7, Z17, Z19
+	VFMADD213PD  Z8, Z17, Z19
+	VFMADD213PD  Z9, Z17, Z19
+	VFMADD213PD  Z10, Z17, Z19
+	VFMADD213PD  Z11, Z17, Z19
+	VFMADD213PD  Z12, Z17, Z19
+	VFMADD213PD  Z13, Z17, Z19
+	VFMADD213PD  Z14, Z17, Z19
+	VFMADD213PD  Z15, Z17, Z19
+	VFMADD213PD  Z5, Z17, Z19
+	VFMADD213PD  Z5, Z17, Z19
+	VSCALEFPD    Z18, Z19, Z17
+	VMOVUPS      (R10)(BX*8), Z18
+	VMOVUPS      64(R10)(BX*8), Z19
+	VMULPD       Z18, Z16, Z16
+	VMULPD       Z19, Z17, Z17
+	VMOVUPS      Z16, (R8)(BX*8)
+	VMOVUPS      Z17, 64(R8)(BX*8)
+	ADDQ         $0x10, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	VMOVUPS.Z    (AX)(BX*8), K1, Z16
+	VMOVUPS.Z    64(AX)(BX*8), K2, Z17
+	VMOVUPS.Z    (R9)(BX*8), K1, Z18
+	VMOVUPS.Z    64(R9)(BX*8), K2, Z19
+	VSUBPD       Z18, Z16, Z16
+	VSUBPD       Z19, Z17, Z17
+	VMINPD       Z16, Z1, Z16
+	VMAXPD       Z16, Z0, Z16
+	VMULPD       Z2, Z16, Z18
+	VRNDSCALEPD  $0x00, Z18, Z18
+	VFNMADD231PD Z3, Z18, Z16
+	VFNMADD231PD Z4, Z18, Z16
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z19
+	VFMADD213PD  Z6, Z16, Z19
+	VFMADD213PD  Z7, Z16, Z19
+	VFMADD213PD  Z8, Z16, Z19
+	VFMADD213PD  Z9, Z16, Z19
+	VFMADD213PD  Z10, Z16, Z19
+	VFMADD213PD  Z11, Z16, Z19
+	VFMADD213PD  Z12, Z16, Z19
+	VFMADD213PD  Z13, Z16, Z19
+	VFMADD213PD  Z14, Z16, Z19
+	VFMADD213PD  Z15, Z16, Z19
+	VFMADD213PD  Z5, Z16, Z19
+	VFMADD213PD  Z5, Z16, Z19
+	VSCALEFPD    Z18, Z19, Z16
+	VMINPD       Z17, Z1, Z17
+	VMAXPD       Z17, Z0, Z17
+	VMULPD       Z2, Z17, Z18
+	VRNDSCALEPD  $0x00, Z18, Z18
+	VFNMADD231PD Z3, Z18, Z17
+	VFNMADD231PD Z4, Z18, Z17
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z19
+	VFMADD213PD  Z6, Z17, Z19
+	VFMADD213PD  Z7, Z17, Z19
+	VFMADD213PD  Z8, Z17, Z19
+	VFMADD213PD  Z9, Z17, Z19
+	VFMADD213PD  Z10, Z17, Z19
+	VFMADD213PD  Z11, Z17, Z19
+	VFMADD213PD  Z12, Z17, Z19
+	VFMADD213PD  Z13, Z17, Z19
+	VFMADD213PD  Z14, Z17, Z19
+	VFMADD213PD  Z15, Z17, Z19
+	VFMADD213PD  Z5, Z17, Z19
+	VFMADD213PD  Z5, Z17, Z19
+	VSCALEFPD    Z18, Z19, Z17
+	VMOVUPS.Z    (R10)(BX*8), K1, Z18
+	VMOVUPS.Z    64(R10)(BX*8), K2, Z19
+	VMULPD       Z18, Z16, Z16
+	VMULPD       Z19, Z17, Z17
+	VMOVUPS      Z16, K1, (R8)(BX*8)
+	VMOVUPS      Z17, K2, 64(R8)(BX*8)
+
+done:
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubListSubListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsSubListSubListDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  w+48(FP), R9
+	MOVQ  v+56(FP), R10
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R11
+	BZHIQ R11, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ CX, CX
+	JZ    stop
+	XORQ  BX, BX
+	TESTQ SI, SI
+	JZ    rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z0
+	VMOVUPS 64(AX)(BX*8), Z1
+	VMOVUPS (R9)(BX*8), Z2
+	VMOVUPS 64(R9)(BX*8), Z3
+	VSUBPD  Z2, Z0, Z0
+	VSUBPD  Z3, Z1, Z1
+	VMOVUPS (R10)(BX*8), Z2
+	VMOVUPS 64(R10)(BX*8), Z3
+	VSUBPD  Z2, Z0, Z0
+	VSUBPD  Z3, Z1, Z1
+	VMOVUPS Z0, (R8)(BX*8)
+	VMOVUPS Z1, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z0
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z1
+	VMOVUPS.Z (R9)(BX*8), K1, Z2
+	VMOVUPS.Z 64(R9)(BX*8), K2, Z3
+	VSUBPD    Z2, Z0, Z0
+	VSUBPD    Z3, Z1, Z1
+	VMOVUPS.Z (R10)(BX*8), K1, Z2
+	VMOVUPS.Z 64(R10)(BX*8), K2, Z3
+	VSUBPD    Z2, Z0, Z0
+	VSUBPD    Z3, Z1, Z1
+	VMOVUPS   Z0, K1, (R8)(BX*8)
+	VMOVUPS   Z1, K2, 64(R8)(BX*8)
+
+done:
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsDivListDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·rowsDivListDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ  x+8(FP), AX
+	MOVQ  rows+72(FP), CX
+	MOVQ  n+80(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  out+0(FP), R8
+	MOVQ  w+48(FP), R9
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R10
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ CX, CX
+	JZ    stop
+	XORQ  BX, BX
+	TESTQ SI, SI
+	JZ    rest
+
+next:
+	VMOVUPS (AX)(BX*8), Z0
+	VMOVUPS 64(AX)(BX*8), Z1
+	VMOVUPS (R9)(BX*8), Z2
+	VMOVUPS 64(R9)(BX*8), Z3
+	VDIVPD  Z2, Z0, Z0
+	VDIVPD  Z3, Z1, Z1
+	VMOVUPS Z0, (R8)(BX*8)
+	VMOVUPS Z1, 64(R8)(BX*8)
+	ADDQ    $0x10, BX
+	CMPQ    BX, SI
+	JLT     next
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	VMOVUPS.Z (AX)(BX*8), K1, Z0
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z1
+	VMOVUPS.Z (R9)(BX*8), K1, Z2
+	VMOVUPS.Z 64(R9)(BX*8), K2, Z3
+	VDIVPD    Z2, Z0, Z0
+	VDIVPD    Z3, Z1, Z1
+	VMOVUPS   Z0, K1, (R8)(BX*8)
+	VMOVUPS   Z1, K2, 64(R8)(BX*8)
+
+done:
+	LEAQ (R8)(DX*8), R8
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpSumDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·rowsSubRowExpSumDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x0f, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         next+16(FP), R8
+	MOVQ         out+0(FP), R9
+	MOVQ         sums+64(FP), R10
+	MOVQ         a+24(FP), R11
+	VBROADCASTSD dc087500000000000<>+0(SB), Z1
+	VBROADCASTSD d4086300000000000<>+0(SB), Z2
+	VBROADCASTSD dc086180000000000<>+0(SB), Z0
+	VBROADCASTSD d3ff71547652b82fe<>+0(SB), Z3
+	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Z4
+	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Z5
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Z6
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z0
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Z7
+	VBROADCASTSD d3e927e4db46cddd1<>+0(SB), Z8
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Z9
+	VBROADCASTSD d3efa01a01a6e1e2a<>+0(SB), Z10
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Z11
+	VBROADCASTSD d3f56c16c16c162c3<>+0(SB), Z12
+	VBROADCASTSD d3f811111111100be<>+0(SB), Z13
+	VBROADCASTSD d3fa5555555555556<>+0(SB), Z14
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Z15
+	VBROADCASTSD d3fe0000000000000<>+0(SB), Z16
+	MOVL         $0xffffffff, BX
+	LEAQ         (DI)(DI*1), R12
+	BZHIQ        R12, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R11), Z0
+	VXORPS       Z17, Z17, Z17
+	VXORPS       Z18, Z18, Z18
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1   (R8)(BX*8)
+	PREFETCHT1   64(R8)(BX*8)
+	VMOVUPS      (AX)(BX*8), Z19
+	VMOVUPS      64(AX)(BX*8), Z20
+	VSUBPD       Z0, Z19, Z19
+	VSUBPD       Z0, Z20, Z20
+	VMINPD       Z19, Z2, Z19
+	VMAXPD       Z19, Z1, Z19
+	VMULPD       Z3, Z19, Z21
+	VRNDSCALEPD  $0x00, Z21, Z21
+	VFNMADD231PD Z4, Z21, Z19
+	VFNMADD231PD Z5, Z21, Z19
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z22
+	VFMADD213PD  Z7, Z19, Z22
+	VFMADD213PD  Z8, Z19, Z22
+	VFMADD213PD  Z9, Z19, Z22
+	VFMADD213PD  Z10, Z19, Z22
+	VFMADD213PD  Z11, Z19, Z22
+	VFMADD213PD  Z12, Z19, Z22
+	VFMADD213PD  Z13, Z19, Z22
+	VFMADD213PD  Z14, Z19, Z22
+	VFMADD213PD  Z15, Z19, Z22
+	VFMADD213PD  Z16, Z19, Z22
+	VFMADD213PD  Z6, Z19, Z22
+	VFMADD213PD  Z6, Z19, Z22
+	VSCALEFPD    Z21, Z22, Z19
+	VMINPD       Z20, Z2, Z20
+	VMAXPD       Z20, Z1, Z20
+	VMULPD       Z3, Z20, Z21
+	VRNDSCALEPD  $0x00, Z21, Z21
+	VFNMADD231PD Z4, Z21, Z20
+	VFNMADD231PD Z5, Z21, Z20
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z22
+	VFMADD213PD  Z7, Z20, Z22
+	VFMADD213PD  Z8, Z20, Z22
+	VFMADD213PD  Z9, Z20, Z22
+	VFMADD213PD  Z10, Z20, Z22
+	VFMADD213PD  Z11, Z20, Z22
+	VFMADD213PD  Z12, Z20, Z22
+	VFMADD213PD  Z13, Z20, Z22
+	VFMADD213PD  Z14, Z20, Z22
+	VFMADD213PD  Z15, Z20, Z22
+	VFMADD213PD  Z16, Z20, Z22
+	VFMADD213PD  Z6, Z20, Z22
+	VFMADD213PD  Z6, Z20, Z22
+	VSCALEFPD    Z21, Z22, Z20
+	VMOVUPS      Z19, (R9)(BX*8)
+	VMOVUPS      Z20, 64(R9)(BX*8)
+	VADDPD       Z19, Z17, Z17
+	VADDPD       Z20, Z18, Z18
+	ADDQ         $0x10, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	PREFETCHT1   (R8)(BX*8)
+	PREFETCHT1   64(R8)(BX*8)
+	VMOVUPS.Z    (AX)(BX*8), K1, Z19
+	VMOVUPS.Z    64(AX)(BX*8), K2, Z20
+	VSUBPD       Z0, Z19, Z19
+	VSUBPD       Z0, Z20, Z20
+	VMINPD       Z19, Z2, Z19
+	VMAXPD       Z19, Z1, Z19
+	VMULPD       Z3, Z19, Z0
+	VRNDSCALEPD  $0x00, Z0, Z0
+	VFNMADD231PD Z4, Z0, Z19
+	VFNMADD231PD Z5, Z0, Z19
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z21
+	VFMADD213PD  Z7, Z19, Z21
+	VFMADD213PD  Z8, Z19, Z21
+	VFMADD213PD  Z9, Z19, Z21
+	VFMADD213PD  Z10, Z19, Z21
+	VFMADD213PD  Z11, Z19, Z21
+	VFMADD213PD  Z12, Z19, Z21
+	VFMADD213PD  Z13, Z19, Z21
+	VFMADD213PD  Z14, Z19, Z21
+	VFMADD213PD  Z15, Z19, Z21
+	VFMADD213PD  Z16, Z19, Z21
+	VFMADD213PD  Z6, Z19, Z21
+	VFMADD213PD  Z6, Z19, Z21
+	VSCALEFPD    Z0, Z21, Z19
+	VMINPD       Z20, Z2, Z20
+	VMAXPD       Z20, Z1, Z20
+	VMULPD       Z3, Z20, Z0
+	VRNDSCALEPD  $0x00, Z0, Z0
+	VFNMADD231PD Z4, Z0, Z20
+	VFNMADD231PD Z5, Z0, Z20
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z21
+	VFMADD213PD  Z7, Z20, Z21
+	VFMADD213PD  Z8, Z20, Z21
+	VFMADD213PD  Z9, Z20, Z21
+	VFMADD213PD  Z10, Z20, Z21
+	VFMADD213PD  Z11, Z20, Z21
+	VFMADD213PD  Z12, Z20, Z21
+	VFMADD213PD  Z13, Z20, Z21
+	VFMADD213PD  Z14, Z20, Z21
+	VFMADD213PD  Z15, Z20, Z21
+	VFMADD213PD  Z16, Z20, Z21
+	VFMADD213PD  Z6, Z20, Z21
+	VFMADD213PD  Z6, Z20, Z21
+	VSCALEFPD    Z0, Z21, Z20
+	VMOVUPS      Z19, K1, (R9)(BX*8)
+	VMOVUPS      Z20, K2, 64(R9)(BX*8)
+	VMOVUPS.Z    Z19, K1, Z19
+	VADDPD       Z19, Z17, Z17
+	VMOVUPS.Z    Z20, K2, Z20
+	VADDPD       Z20, Z18, Z18
+
+done:
+	VADDPD     Z18, Z17, Z17
+	VSHUFF64X2 $0x4e, Z17, Z17, Z18
+	VADDPD     Z18, Z17, Z17
+	VPERMPD    $0x4e, Z17, Z18
+	VADDPD     Z18, Z17, Z17
+	VPERMPD    $0xb1, Z17, Z18
+	VADDPD     Z18, Z17, Z17
+	VADDSD     (R10), X17, X17
+	VMOVSD     X17, (R10)
+	LEAQ       (R8)(DX*8), R8
+	ADDQ       $0x08, R10
+	ADDQ       $0x08, R11
+	LEAQ       (R9)(DX*8), R9
+	LEAQ       (AX)(DX*8), AX
+	DECQ       CX
+	JMP        row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func rowsSubRowExpOnlySumDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+TEXT ·rowsSubRowExpOnlySumDoublesZ(SB), NOSPLIT, $0-88
+	MOVQ         x+8(FP), AX
+	MOVQ         rows+72(FP), CX
+	MOVQ         n+80(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x0f, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         next+16(FP), R8
+	MOVQ         sums+64(FP), R9
+	MOVQ         a+24(FP), R10
+	VBROADCASTSD dc087500000000000<>+0(SB), Z1
+	VBROADCASTSD d4086300000000000<>+0(SB), Z2
+	VBROADCASTSD dc086180000000000<>+0(SB), Z0
+	VBROADCASTSD d3ff71547652b82fe<>+0(SB), Z3
+	VBROADCASTSD d3fe62e42fee00000<>+0(SB), Z4
+	VBROADCASTSD d3dea39ef35793c76<>+0(SB), Z5
+	VBROADCASTSD d3ff0000000000000<>+0(SB), Z6
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z0
+	VBROADCASTSD d3e5af4e554377204<>+0(SB), Z7
+	VBROADCASTSD d3e927e4db46cddd1<>+0(SB), Z8
+	VBROADCASTSD d3ec71de01fdbf9ca<>+0(SB), Z9
+	VBROADCASTSD d3efa01a01a6e1e2a<>+0(SB), Z10
+	VBROADCASTSD d3f2a01a01abf85ab<>+0(SB), Z11
+	VBROADCASTSD d3f56c16c16c162c3<>+0(SB), Z12
+	VBROADCASTSD d3f811111111100be<>+0(SB), Z13
+	VBROADCASTSD d3fa5555555555556<>+0(SB), Z14
+	VBROADCASTSD d3fc5555555555557<>+0(SB), Z15
+	VBROADCASTSD d3fe0000000000000<>+0(SB), Z16
+	MOVL         $0xffffffff, BX
+	LEAQ         (DI)(DI*1), R11
+	BZHIQ        R11, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R10), Z0
+	VXORPS       Z17, Z17, Z17
+	VXORPS       Z18, Z18, Z18
+	XORQ         BX, BX
+	TESTQ        SI, SI
+	JZ           rest
+
+next:
+	PREFETCHT1   (R8)(BX*8)
+	PREFETCHT1   64(R8)(BX*8)
+	VMOVUPS      (AX)(BX*8), Z19
+	VMOVUPS      64(AX)(BX*8), Z20
+	VSUBPD       Z0, Z19, Z19
+	VSUBPD       Z0, Z20, Z20
+	VMINPD       Z19, Z2, Z19
+	VMAXPD       Z19, Z1, Z19
+	VMULPD       Z3, Z19, Z21
+	VRNDSCALEPD  $0x00, Z21, Z21
+	VFNMADD231PD Z4, Z21, Z19
+	VFNMADD231PD Z5, Z21, Z19
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z22
+	VFMADD213PD  Z7, Z19, Z22
+	VFMADD213PD  Z8, Z19, Z22
+	VFMADD213PD  Z9, Z19, Z22
+	VFMADD213PD  Z10, Z19, Z22
+	VFMADD213PD  Z11, Z19, Z22
+	VFMADD213PD  Z12, Z19, Z22
+	VFMADD213PD  Z13, Z19, Z22
+	VFMADD213PD  Z14, Z19, Z22
+	VFMADD213PD  Z15, Z19, Z22
+	VFMADD213PD  Z16, Z19, Z22
+	VFMADD213PD  Z6, Z19, Z22
+	VFMADD213PD  Z6, Z19, Z22
+	VSCALEFPD    Z21, Z22, Z19
+	VMINPD       Z20, Z2, Z20
+	VMAXPD       Z20, Z1, Z20
+	VMULPD       Z3, Z20, Z21
+	VRNDSCALEPD  $0x00, Z21, Z21
+	VFNMADD231PD Z4, Z21, Z20
+	VFNMADD231PD Z5, Z21, Z20
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z22
+	VFMADD213PD  Z7, Z20, Z22
+	VFMADD213PD  Z8, Z20, Z22
+	VFMADD213PD  Z9, Z20, Z22
+	VFMADD213PD  Z10, Z20, Z22
+	VFMADD213PD  Z11, Z20, Z22
+	VFMADD213PD  Z12, Z20, Z22
+	VFMADD213PD  Z13, Z20, Z22
+	VFMADD213PD  Z14, Z20, Z22
+	VFMADD213PD  Z15, Z20, Z22
+	VFMADD213PD  Z16, Z20, Z22
+	VFMADD213PD  Z6, Z20, Z22
+	VFMADD213PD  Z6, Z20, Z22
+	VSCALEFPD    Z21, Z22, Z20
+	VADDPD       Z19, Z17, Z17
+	VADDPD       Z20, Z18, Z18
+	ADDQ         $0x10, BX
+	CMPQ         BX, SI
+	JLT          next
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	PREFETCHT1   (R8)(BX*8)
+	PREFETCHT1   64(R8)(BX*8)
+	VMOVUPS.Z    (AX)(BX*8), K1, Z19
+	VMOVUPS.Z    64(AX)(BX*8), K2, Z20
+	VSUBPD       Z0, Z19, Z19
+	VSUBPD       Z0, Z20, Z20
+	VMINPD       Z19, Z2, Z19
+	VMAXPD       Z19, Z1, Z19
+	VMULPD       Z3, Z19, Z0
+	VRNDSCALEPD  $0x00, Z0, Z0
+	VFNMADD231PD Z4, Z0, Z19
+	VFNMADD231PD Z5, Z0, Z19
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z21
+	VFMADD213PD  Z7, Z19, Z21
+	VFMADD213PD  Z8, Z19, Z21
+	VFMADD213PD  Z9, Z19, Z21
+	VFMADD213PD  Z10, Z19, Z21
+	VFMADD213PD  Z11, Z19, Z21
+	VFMADD213PD  Z12, Z19, Z21
+	VFMADD213PD  Z13, Z19, Z21
+	VFMADD213PD  Z14, Z19, Z21
+	VFMADD213PD  Z15, Z19, Z21
+	VFMADD213PD  Z16, Z19, Z21
+	VFMADD213PD  Z6, Z19, Z21
+	VFMADD213PD  Z6, Z19, Z21
+	VSCALEFPD    Z0, Z21, Z19
+	VMINPD       Z20, Z2, Z20
+	VMAXPD       Z20, Z1, Z20
+	VMULPD       Z3, Z20, Z0
+	VRNDSCALEPD  $0x00, Z0, Z0
+	VFNMADD231PD Z4, Z0, Z20
+	VFNMADD231PD Z5, Z0, Z20
+	VBROADCASTSD d3e21f7340dbc337e<>+0(SB), Z21
+	VFMADD213PD  Z7, Z20, Z21
+	VFMADD213PD  Z8, Z20, Z21
+	VFMADD213PD  Z9, Z20, Z21
+	VFMADD213PD  Z10, Z20, Z21
+	VFMADD213PD  Z11, Z20, Z21
+	VFMADD213PD  Z12, Z20, Z21
+	VFMADD213PD  Z13, Z20, Z21
+	VFMADD213PD  Z14, Z20, Z21
+	VFMADD213PD  Z15, Z20, Z21
+	VFMADD213PD  Z16, Z20, Z21
+	VFMADD213PD  Z6, Z20, Z21
+	VFMADD213PD  Z6, Z20, Z21
+	VSCALEFPD    Z0, Z21, Z20
+	VMOVUPS.Z    Z19, K1, Z19
+	VADDPD       Z19, Z17, Z17
+	VMOVUPS.Z    Z20, K2, Z20
+	VADDPD       Z20, Z18, Z18
+
+done:
+	VADDPD     Z18, Z17, Z17
+	VSHUFF64X2 $0x4e, Z17, Z17, Z18
+	VADDPD     Z18, Z17, Z17
+	VPERMPD    $0x4e, Z17, Z18
+	VADDPD     Z18, Z17, Z17
+	VPERMPD    $0xb1, Z17, Z18
+	VADDPD     Z18, Z17, Z17
+	VADDSD     (R9), X17, X17
+	VMOVSD     X17, (R9)
+	LEAQ       (R8)(DX*8), R8
+	ADDQ       $0x08, R9
+	ADDQ       $0x08, R10
+	LEAQ       (AX)(DX*8), AX
+	DECQ       CX
+	JMP        row
+
+stop:
 	VZEROUPPER
 	RET
 

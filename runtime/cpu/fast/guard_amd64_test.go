@@ -307,6 +307,28 @@ func rowFoldTests[T number](all map[string]func(t *testing.T), a *assembly, fold
 		}
 		return &x[0]
 	}
+	for _, p := range folds.programs {
+		for k, f := range []rowFunction[T]{p.each, p.sum, p.onlySum, p.columns} {
+			if f == nil {
+				continue
+			}
+			add(f, func(t *testing.T) {
+				for rows := 1; rows < 4; rows++ {
+					for n := 1; n < 4*a.lanes; n++ {
+						inside(t, fmt.Sprintf("%d rows of %d", rows, n), func(g *guarded) {
+							of := func(n int) *T { return list(g, n) }
+							sums := &guardedSlice[float64](g, rows)[0]
+							out := of(rows * n)
+							if k == 2 {
+								out = nil
+							}
+							f(out, of(rows*n), of(rows*n), of(rows), of(rows), of(rows), of(n), of(n), sums, rows, n)
+						})
+					}
+				}
+			})
+		}
+	}
 	for _, functions := range folds.rows {
 		for _, f := range functions {
 			add(f, func(t *testing.T) {
@@ -399,28 +421,6 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 		"leastDoubles": reducers[ir.OpReduceMin], "greatestDoubles": reducers[ir.OpReduceMax],
 		"sumLongs": longReducer(ir.OpSum, ir.I64), "leastLongs": longReducer(ir.OpReduceMin, ir.I64),
 		"greatestLongs": longReducer(ir.OpReduceMax, ir.I64)})
-	for _, p := range a.rows {
-		for k, f := range []rowFunction{p.each, p.sum, p.onlySum, p.columns} {
-			if f == nil {
-				continue
-			}
-			all[strings.TrimSuffix(functionName(f), "Z")] = func(t *testing.T) {
-				for rows := 1; rows < 4; rows++ {
-					for n := 1; n < 4*a.lanes; n++ {
-						inside(t, fmt.Sprintf("%d rows of %d", rows, n), func(g *guarded) {
-							of := func(n int) *float32 { return &g.floats(n)[0] }
-							sums := &guardedSlice[float64](g, rows)[0]
-							out := of(rows * n)
-							if k == 2 {
-								out = nil
-							}
-							f(out, of(rows*n), of(rows*n), of(rows), of(rows), of(rows), of(n), of(n), sums, rows, n)
-						})
-					}
-				}
-			}
-		}
-	}
 	rowFoldTests(all, a, &a.rowFolds)
 	rowFoldTests(all, a, &a.wideRowFolds)
 	for name, words := range map[string]bool{"equalFloats": false, "equalWords": true} {

@@ -16,8 +16,9 @@ type rowFold[T number] func(out, x, w, v *T, checks *float64, eps float64, rows,
 
 // rowFolds has the assembly of ops that fold rows of T. rows has an op's functions by their number of lists (see
 // rowFold). columnsIn and columnsOut copy n rows of cols elements to a columnBlock and back. They are nil if columns
-// is empty.
+// is empty. programs has the assembly of rowPrograms, in their order, or is nil.
 type rowFolds[T number] struct {
+	programs              *[len(rowPrograms)]rowFunctions[T]
 	rows                  map[ir.Op][]rowFold[T]
 	columns               map[ir.Op]columnFold[T]
 	columnsIn, columnsOut func(dst, src *T, n, apart, cols int)

@@ -3,6 +3,7 @@ package fast
 import (
 	"math"
 	"slices"
+	"unsafe"
 )
 
 // rowPrograms lists the consecutive primitives that assembly computes in one loop over the elements of each row. A
@@ -15,15 +16,15 @@ var rowPrograms = [...]string{"+row", "-row", "*row", "/row", "-row -row", "-row
 const normalizing = "-row *row +row"
 
 // rowFunctions has the assembly functions for one of rowPrograms, for rows of n elements. They read the rows x, the
-// numbers of the rows (a, b and c), and the lists w and v, and prefetch next, which has as many elements as x.
+// numbers of the rows (a, b and c), and the lists w and v.
 //
 // Function each stores the results in out. Function sum also adds up the results of each row in sums, and onlySum
-// does only that. They add a few results at a time in float32, and these sums in float64. Function columns is for
-// rows that are columns of x: it stores results, w and v have a number per column, and it does not prefetch. Only
-// each is never nil.
-type rowFunctions struct{ each, sum, onlySum, columns rowFunction }
+// does only that. They add a few float32 results at a time in float32, and these sums in float64. Both prefetch next,
+// which has as many elements as x. Function columns is for rows that are columns of x: it stores results, and w and v
+// have a number per column. Only each is never nil.
+type rowFunctions[T number] struct{ each, sum, onlySum, columns rowFunction[T] }
 
-type rowFunction = func(out, x, next, a, b, c, w, v *float32, sums *float64, rows, n int)
+type rowFunction[T number] func(out, x, next, a, b, c, w, v *T, sums *float64, rows, n int)
 
 // rowProgram is one of rowPrograms in a chain.
 type rowProgram struct {
@@ -38,7 +39,7 @@ type rowProgram struct {
 // chain's result.
 func (b *compilerOf[T]) findPrograms(uses []int) map[int]*rowProgram {
 	found := map[int]*rowProgram{}
-	if b.wide() || len(b.row) == 0 {
+	if len(b.row) == 0 {
 		return found
 	}
 	for i := range b.code {
@@ -124,19 +125,19 @@ func (p *chainOf[T]) setPrograms(programs map[int]*rowProgram, at []int) {
 }
 
 // rowFunctions returns the assembly of the chain if all of its code is one row program, or nil.
-func (p *chainOf[T]) rowFunctions() *rowFunctions {
-	if vector == nil || vector.rows == nil || len(p.code) == 0 || p.code[0].program == nil ||
-		p.code[0].program.length < len(p.code) {
+func (p *chainOf[T]) rowFunctions() *rowFunctions[T] {
+	functions := rowFoldsOf[T](vector).programs
+	if functions == nil || len(p.code) == 0 || p.code[0].program == nil || p.code[0].program.length < len(p.code) {
 		return nil
 	}
-	return &vector.rows[p.code[0].program.index]
+	return &functions[p.code[0].program.index]
 }
 
 // byRow prepares scratch memory s so that row programs (see rowPrograms) can run on whole rows of n elements: they then
 // read one number per row, and lists of n elements. It does nothing if there is no assembly, or if an argument that
 // programs use as a list is not the same for all rows.
 func (p *chainOf[T]) byRow(s *scratch[T], readers []readerOf[T], n int) {
-	if vector == nil || vector.rows == nil {
+	if rowFoldsOf[T](vector).programs == nil {
 		return
 	}
 	for i, is := range p.ofRow {
@@ -151,11 +152,12 @@ func (p *chainOf[T]) byRow(s *scratch[T], readers []readerOf[T], n int) {
 // byColumn prepares a chain for rows that are columns, if there is assembly for all of its row programs. The programs
 // then read a list with a number for each column.
 func (p *chainOf[T]) byColumn(s *scratch[T], columns int) {
-	if vector == nil || vector.rows == nil || slices.Contains(p.ofRow, true) {
+	functions := rowFoldsOf[T](vector).programs
+	if functions == nil || slices.Contains(p.ofRow, true) {
 		return
 	}
 	for _, c := range p.code {
-		if c.program != nil && vector.rows[c.program.index].columns == nil {
+		if c.program != nil && functions[c.program.index].columns == nil {
 			return
 		}
 	}
@@ -177,26 +179,26 @@ func (p *strides) isRow(n int) bool {
 }
 
 // runProgram runs the row program that begins with instruction c, for n elements. It stores the results in out unless
-// out is nil, and adds up the results of each row in sums unless sums is nil. The chain has elements of float32.
+// out is nil, and adds up the results of each row in sums unless sums is nil.
 func (s *scratch[T]) runProgram(c *instruction[T], out []T, sums []float64, n int) {
-	f, x := &vector.rows[c.program.index], s.operands[c.in[0]][:n]
+	f, x := &rowFoldsOf[T](vector).programs[c.program.index], s.operands[c.in[0]][:n]
 	if s.columns > 0 {
-		var lists [2]*float32
+		var lists [2]*T
 		for i, v := range c.program.numbers {
-			lists[i] = narrowed(s.numbers[v][:s.columns]) // the assembly checks no bounds
+			lists[i] = &s.numbers[v][:s.columns][0] // the assembly checks no bounds
 		}
-		f.columns(narrowed(out), narrowed(x), nil, nil, nil, nil, lists[0], lists[1], nil, n/s.columns, s.columns)
+		f.columns(&out[0], &x[0], nil, nil, nil, nil, lists[0], lists[1], nil, n/s.columns, s.columns)
 		return
 	}
 	elems := min(s.rowElems, n)
 	rows := n / elems
-	var numbers [3]*float32
+	var numbers [3]*T
 	for i, v := range c.program.numbers {
-		numbers[i] = narrowed(s.numbers[v][:rows]) // the assembly checks no bounds
+		numbers[i] = &s.numbers[v][:rows][0] // the assembly checks no bounds
 	}
-	var lists [2]*float32
+	var lists [2]*T
 	for i, v := range c.program.lists {
-		lists[i] = narrowed(s.operands[v][:elems])
+		lists[i] = &s.operands[v][:elems][0]
 	}
 	of, to := f.each, (*float64)(nil)
 	if sums != nil {
@@ -204,8 +206,8 @@ func (s *scratch[T]) runProgram(c *instruction[T], out []T, sums []float64, n in
 			of = f.onlySum
 		}
 	}
-	of(narrowed(out), narrowed(x), narrowed(orSelf(s.next, x)), numbers[0], numbers[1], numbers[2], lists[0], lists[1],
-		to, rows, elems)
+	of(unsafe.SliceData(out), &x[0], &orSelf(s.next, x)[0], numbers[0], numbers[1], numbers[2], lists[0], lists[1], to,
+		rows, elems)
 }
 
 // orSelf returns the list ahead, which assembly prefetches, or x if ahead has fewer elements.
@@ -221,14 +223,15 @@ func orSelf[T number](ahead, x []T) []T {
 func normalize(out, x []float32, mean, spread, scale, bias float64) bool {
 	const most = 0x1p100
 	small := math.Abs(scale) < 1/most && scale != 0
-	if vector == nil || vector.rows == nil || len(out) == 0 || small ||
+	functions := rowFoldsOf[float32](vector).programs
+	if functions == nil || len(out) == 0 || small ||
 		!(max(math.Abs(mean), spread, math.Abs(scale), math.Abs(spread*scale)+math.Abs(bias)) < most) {
 		return false
 	}
 	from, by := float32(mean), float32(scale)
 	add := float32(float64((float64(from)-mean)*scale) + bias)
 	x = x[:len(out)] // the assembly checks no bounds
-	of := vector.rows[slices.Index(rowPrograms[:], normalizing)].each
+	of := functions[slices.Index(rowPrograms[:], normalizing)].each
 	of(&out[0], &x[0], &x[0], &from, &by, &add, nil, nil, nil, 1, len(out))
 	return true
 }

@@ -37,8 +37,7 @@ type assembly struct {
 	// They set at to the index of the first element of each row of n that equals the row's result, or to -1.
 	equalFloats, equalWords func(at *int32, results *float64, x *float32, rows, n int)
 
-	rows     *[len(rowPrograms)]rowFunctions // in their order; may be nil
-	moments  momentsFunction                 // may be nil
+	moments  momentsFunction // may be nil
 	rowFolds rowFolds[float32]
 	// The same for 64 bits.
 	wideRowFolds rowFolds[float64]

@@ -371,7 +371,7 @@ func (w width) equals() {
 		TEXT(name, NOSPLIT, "func(at *int32, results *float64, x *float32, rows, n int)")
 		Doc(fmt.Sprintf("%s sets each of at to the index of the first of a row's n %s that equals the row's result, or to -1.",
 			name, f.what))
-		r := w.rowLoop()
+		r := w.rowLoop(singles)
 		out, results := Load(Param("at"), GP64()), Load(Param("results"), GP64())
 		some, y, mask, result := w.partial(r.rest), w.vector(), GP32(), w.vector()
 		find := func(p *partial) {

@@ -62,8 +62,10 @@ func main() {
 		avx512.columnSorts()
 		avx2.wideFolds()
 		avx512.wideFolds()
-		avx2.rowFolds(wides)
-		avx512.rowFolds(wides)
+		for _, w := range []width{avx2, avx512} {
+			w.rowPrograms(wides)
+			w.rowFolds(wides)
+		}
 		Generate()
 		return
 	}
@@ -89,7 +91,8 @@ func main() {
 	for _, w := range []width{avx2, avx512} {
 		w.folds()
 		w.equals()
-		w.rowPrograms()
+		w.rowPrograms(singles)
+		w.moments()
 		w.rowFolds(singles)
 		w.fusedSteps()
 	}

@@ -12,16 +12,12 @@ import (
 
 // rowFold is a function that computes all steps of an op that folds rows, one row after the other. If the rows are
 // columns, it computes as many as a vector has lanes at a time, and each lane has the elements of one row.
-//
-// It computes blocks of as many elements as a vector has float32 lanes: a vector of float32, or two of float64.
 type rowFold struct {
 	*rowLoop
 	*columnRows // nil if the elements of a row are neighbours
-	floats
-	last  parts // of the last block of a row
-	out   Register
-	eps   Mem
-	lists []Register
+	out         Register
+	eps         Mem
+	lists       []Register
 }
 
 // values is a block of values: a vector of float32, or two of float64.
@@ -48,12 +44,6 @@ func (t floats) areWide() bool { return t.bytes == 8 }
 // pointer is the type of a list of elements.
 func (t floats) pointer() string { return fmt.Sprintf("*float%d", 8*t.bytes) }
 
-// blockBytes is the size of a block of elements.
-func (f *rowFold) blockBytes() int { return f.lanes() * f.bytes }
-
-// vectors is the number of vectors of a block.
-func (f *rowFold) vectors() int { return f.bytes / 4 }
-
 // parts generates code that returns the parts of a block with its first n elements.
 func (w width) parts(t floats, n Register) parts {
 	if !t.areWide() {
@@ -78,15 +68,6 @@ func (w width) parts(t floats, n Register) parts {
 		mask := w.vector()
 		VPMOVSXDQ(half, mask)
 		list = append(list, &partial{width: w, mask: mask})
-	}
-	return list
-}
-
-// all returns the parts of a whole block.
-func (f *rowFold) all() parts {
-	list := make(parts, f.vectors())
-	for i := range list {
-		list[i] = &partial{width: f.width}
 	}
 	return list
 }
@@ -189,15 +170,14 @@ func (w width) rowFold(t floats, of rowFoldOf, lists int) {
 	Doc(fmt.Sprintf("%s sets out to %s of the elements x of rows, which have n elements,", name, of.what),
 		[]string{"", "multiplied by the list w, ", "multiplied by the list w and added to v, "}[lists]+
 			"and each of checks to a number that is finite in the elements' type if the row's values are.")
-	f := &rowFold{rowLoop: w.rowLoop(), floats: t, out: Load(Param("out"), GP64())}
+	f := &rowFold{rowLoop: w.rowLoop(t), out: Load(Param("out"), GP64())}
 	for _, list := range []string{"w", "v"}[:lists] {
 		f.lists = append(f.lists, Load(Param(list), GP64()))
 	}
 	checks := Load(Param("checks"), GP64())
 	eps, _ := Param("eps").Resolve()
 	f.eps = eps.Addr
-	f.last = w.parts(t, f.rest)
-	f.some = f.last[0]
+	f.some = w.parts(t, f.rest)
 	defer f.keepConstants(of.exps)()
 	if of.late != nil {
 		f.batches(of, checks)
@@ -224,25 +204,13 @@ func (f *rowFold) eachRow(of rowFoldOf, checks Register) {
 
 // nextRow generates code that goes to the next row of the elements and, if results is true, of the results.
 func (f *rowFold) nextRow(of rowFoldOf, results bool) {
-	LEAQ(Mem{Base: f.x, Index: f.n, Scale: uint8(f.bytes)}, f.x)
+	f.toNextRow(f.x)
 	switch {
 	case results && of.reduces:
 		ADDQ(Imm(uint64(f.bytes)), f.out)
 	case results:
-		LEAQ(Mem{Base: f.out, Index: f.n, Scale: uint8(f.bytes)}, f.out)
+		f.toNextRow(f.out)
 	}
-}
-
-// keepConstants generates code that loads the constants of exponentials, if the function has any, see
-// width.keepConstants.
-func (f *rowFold) keepConstants(exps bool) (end func()) {
-	switch {
-	case !exps:
-		return func() {}
-	case f.areWide():
-		return f.keepDoubles(expDoubleConstants...)
-	}
-	return f.width.keepConstants(expConstants...)
 }
 
 // batches generates a loop over rows in batches, so that one vector takes the logarithms of a whole batch. The
@@ -300,12 +268,8 @@ func (f *rowFold) batches(of rowFoldOf, checks Register) {
 // repeated generates code that loads one element into all lanes of a block.
 func (f *rowFold) repeated(from Mem) values {
 	y := f.vector()
-	if f.areWide() {
-		VBROADCASTSD(from, y)
-		return values{y, y}
-	}
-	VBROADCASTSS(from, y)
-	return values{y}
+	f.broadcastElement(from, y)
+	return f.same(y)
 }
 
 // columnFold generates a function of columns.
@@ -384,7 +348,7 @@ func (w width) columnsMoved(t floats) {
 		if name == "columnsOut" {
 			matrix, blocks = blocks, matrix
 		}
-		f := &rowFold{rowLoop: &rowLoop{width: w}, floats: t}
+		f := &rowFold{rowLoop: &rowLoop{width: w, floats: t}}
 		n, apart, whole, rest, step := load("n"), load("apart"), load("cols"), GP64(), GP64()
 		shift := Imm(uint64(bits.Len(uint(t.bytes)) - 1))
 		SHLQ(shift, apart)
@@ -428,7 +392,7 @@ func (w width) columnsMoved(t floats) {
 // newColumns generates the beginning of a function of columns.
 func (w width) newColumns(t floats) *rowFold {
 	load := func(name string) Register { return Load(Param(name), GP64()) }
-	f := &rowFold{rowLoop: &rowLoop{width: w, x: load("x"), n: load("n"), at: GP64()}, floats: t,
+	f := &rowFold{rowLoop: &rowLoop{width: w, floats: t, x: load("x"), n: load("n"), at: GP64()},
 		columnRows: &columnRows{end: GP64(), ahead: load("ahead"), far: load("far"), from: GP64()}}
 	SHLQ(Imm(uint64(bits.Len(uint(t.bytes))-1)), f.far)
 	IMUL3Q(U32(f.blockBytes()), f.n, f.end)
@@ -448,8 +412,8 @@ func (f *rowFold) eachVector(vector func()) {
 	RET()
 }
 
-// prefetch generates code that prefetches what later calls need, see columnRows.
-func (f *rowFold) prefetch() {
+// prefetchLater generates code that prefetches what later calls need, see columnRows.
+func (f *rowFold) prefetchLater() {
 	if f.columnRows == nil {
 		return
 	}
@@ -472,13 +436,7 @@ func (f *rowFold) storeNumber(y number, to Register) {
 // pass generates a loop over the blocks of a row, or over the elements of columns.
 func (f *rowFold) pass(name string, block func(p parts)) {
 	if f.columnRows == nil {
-		f.rowLoop.pass(name, func(p *partial) {
-			if p.mask == nil {
-				block(f.all())
-			} else {
-				block(f.last)
-			}
-		})
+		f.rowLoop.pass(name, block)
 		return
 	}
 	XORQ(f.at, f.at)
@@ -488,11 +446,6 @@ func (f *rowFold) pass(name string, block func(p parts)) {
 	ADDQ(U32(f.blockBytes()), f.at)
 	CMPQ(f.at, f.end)
 	JLT(LabelRef(name))
-}
-
-// block returns the place of a block of a row's list.
-func (f *rowFold) block(list Register) Mem {
-	return Mem{Base: list, Index: f.at, Scale: uint8(f.bytes)}
 }
 
 // load generates code that loads elements of the row.
@@ -616,8 +569,8 @@ func (f *rowFold) sqrt(x number) number {
 	return to
 }
 
-// same generates code that returns one number for each row: the scalar x.
-func (f *rowFold) same(x Op) number {
+// number generates code that returns one number for each row: the scalar x.
+func (f *rowFold) number(x Op) number {
 	if f.columnRows == nil {
 		to := XMM()
 		VMOVSD(x, to)
@@ -636,7 +589,7 @@ func (f *rowFold) count() number {
 	if f.columnRows == nil {
 		return number{n}
 	}
-	return f.same(n)
+	return f.number(n)
 }
 
 // inverse generates code that returns 1/x.
@@ -668,10 +621,14 @@ func (f *rowFold) exponentials(keeps bool) (greatest values, sum number) {
 	if f.columnRows == nil {
 		f.greatestLane(greatest)
 	}
-	add, sums := f.newSums()
+	step := f.lanes()
+	if f.columnRows != nil {
+		step = f.blockBytes()
+	}
+	add, sums := f.newSums(step)
 	f.pass("exp", func(p parts) {
 		y := f.load(p)
-		f.prefetch()
+		f.prefetchLater()
 		operate(f.sub, greatest, y)
 		for _, y := range y {
 			f.expOf(y, keeps)
@@ -704,25 +661,6 @@ func (f *rowFold) expOf(y VecVirtual, results bool) {
 	default:
 		f.expOfSum(y)
 	}
-}
-
-// newSums generates code that sets sums in float64 to 0. It returns functions that generate code: add adds a block, which
-// it changes outside of the parts, and finish returns the sums.
-func (f *rowFold) newSums() (add func(p parts, y values), finish func() [2]VecVirtual) {
-	if f.areWide() {
-		acc := [2]VecVirtual{f.zero(), f.zero()}
-		return func(p parts, y values) {
-			for i, y := range y {
-				p[i].clear(y)
-				VADDPD(y, acc[i], acc[i])
-			}
-		}, func() [2]VecVirtual { return acc }
-	}
-	sums := f.newNarrowSums()
-	if f.columnRows != nil {
-		sums.step = f.size
-	}
-	return func(p parts, y values) { sums.add(p[0], f.at, y[0]) }, sums.finish
 }
 
 // greatestLane generates code that sets all lanes of a block to the greatest one.
@@ -807,7 +745,7 @@ func (f *rowFold) put(x number) {
 func (f *rowFold) sumOfSquares() number {
 	acc := [2]VecVirtual{f.zero(), f.zero()}
 	f.pass("squares", func(p parts) {
-		f.prefetch()
+		f.prefetchLater()
 		for i, half := range f.doubles(p) {
 			VFMADD231PD(half, half, acc[i])
 		}
@@ -821,9 +759,9 @@ func (f *rowFold) rootMeanSquare(l2 bool) number {
 	sum := f.sumOfSquares()
 	var root number
 	if l2 {
-		root = f.apply(maxOf, f.same(f.eps), f.sqrt(sum))
+		root = f.apply(maxOf, f.number(f.eps), f.sqrt(sum))
 	} else {
-		root = f.inverse(f.sqrt(f.apply(addOf, f.same(f.eps), f.apply(divOf, f.count(), sum))))
+		root = f.inverse(f.sqrt(f.apply(addOf, f.number(f.eps), f.apply(divOf, f.count(), sum))))
 	}
 	by := f.broadcast(root)
 	scale := f.mul
@@ -887,7 +825,7 @@ func (f *rowFold) rowMoments() (near, sum, square number) {
 		VBROADCASTSD(near[0], m.first[0])
 	}
 	f.pass("moments", func(p parts) {
-		f.prefetch()
+		f.prefetchLater()
 		switch {
 		case f.areWide():
 			for i, y := range f.differing(m, p) {
@@ -920,7 +858,7 @@ func (f *rowFold) variance() number {
 	_, sum, square := f.rowMoments()
 	n := f.count()
 	zero := f.zero()
-	count := f.apply(maxOf, number{zero, zero}, f.apply(subOf, f.same(f.eps), n))
+	count := f.apply(maxOf, number{zero, zero}, f.apply(subOf, f.number(f.eps), n))
 	squares := f.apply(subOf, f.apply(divOf, n, f.apply(mulOf, sum, sum)), square)
 	result := f.apply(divOf, count, squares)
 	f.put(result)
@@ -940,7 +878,7 @@ func (f *rowFold) layerNorm() number {
 	squares := f.apply(addOf, square, f.apply(mulOf, apart, f.apply(addOf, sum, dev)))
 	mean := f.apply(divOf, n, dev)
 	variance := f.apply(subOf, f.apply(mulOf, mean, mean), f.apply(divOf, n, squares))
-	root := f.inverse(f.sqrt(f.apply(addOf, f.same(f.eps), variance)))
+	root := f.inverse(f.sqrt(f.apply(addOf, f.number(f.eps), variance)))
 	less, by := f.broadcast(mean), f.broadcast(root)
 	f.pass("finish", func(p parts) {
 		y := f.load(p)

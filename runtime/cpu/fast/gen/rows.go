@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -9,48 +10,44 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// signs has the instructions of the primitives with an operand of the row.
-var signs = map[byte]struct {
-	name string
-	of   func(ops ...Op)
-}{
-	'+': {"Add", func(ops ...Op) { VADDPS(ops...) }},
-	'-': {"Sub", func(ops ...Op) { VSUBPS(ops...) }},
-	'*': {"Mul", func(ops ...Op) { VMULPS(ops...) }},
-	'/': {"Div", func(ops ...Op) { VDIVPS(ops...) }},
+// signs has the names of the primitives with an operand of the row.
+var signs = map[byte]string{'+': "Add", '-': "Sub", '*': "Mul", '/': "Div"}
+
+// signed returns the instruction of such a primitive.
+func (t floats) signed(sign byte) func(ops ...Op) {
+	return map[byte]func(ops ...Op){'+': t.add, '-': t.sub, '*': t.mul, '/': t.div}[sign]
 }
 
-// rowPrograms generates the functions of row programs, see rowPrograms in package fast, and moments.
-func (w width) rowPrograms() {
+// rowPrograms generates the functions of row programs for a type of elements, see rowPrograms in package fast.
+func (w width) rowPrograms(t floats) {
 	for _, text := range []string{"+row", "-row", "*row", "/row", "-row -row", "-row -row *row", "-row -row *row *list",
 		"-row -row *row *list +list", "*row *list", "-row *row +row", "-row exp", "-row exp *row"} {
-		w.rowProgram(text, true, false)
+		w.rowProgram(t, text, true, false)
 	}
 	for _, text := range []string{"-list exp *list", "-list -list", "/list"} { // of columns
-		w.rowProgram(text, true, false)
+		w.rowProgram(t, text, true, false)
 	}
-	w.rowProgram("-row exp", true, true)
-	w.rowProgram("-row exp", false, true)
-	w.moments()
+	w.rowProgram(t, "-row exp", true, true)
+	w.rowProgram(t, "-row exp", false, true)
 }
 
 // rowProgram generates the function of a row program: primitives that follow each other, in one loop over the elements
 // of each row. "-row" subtracts the row's number, and "*list" multiplies by the element of a list. stores says that the
 // function stores the results, and sums that it adds up those of each row.
-func (w width) rowProgram(text string, stores, sums bool) {
+func (w width) rowProgram(t floats, text string, stores, sums bool) {
 	steps, name := strings.Fields(text), "rows"
 	for _, s := range steps {
-		sign, of := signs[s[0]], s[1:]
-		if sign.name == "" {
-			sign.name, of = "", s
+		of := s
+		if sign := signs[s[0]]; sign != "" {
+			name, of = name+sign, s[1:]
 		}
-		name += sign.name + strings.ToUpper(of[:1]) + of[1:]
+		name += strings.ToUpper(of[:1]) + of[1:]
 	}
 	if sums {
 		name += map[bool]string{true: "Sum", false: "OnlySum"}[stores]
 	}
-	name += w.suffix
-	TEXT(name, NOSPLIT, "func(out, x, next, a, b, c, w, v *float32, sums *float64, rows, n int)")
+	name += t.suffix + w.suffix
+	TEXT(name, NOSPLIT, "func(out, x, next, a, b, c, w, v "+t.pointer()+", sums *float64, rows, n int)")
 	doc := []string{fmt.Sprintf("%s computes %q of each element x of rows, which have n elements. a, b and c have numbers",
 		name, text), "of rows, and w and v are lists of n elements."}
 	if sums {
@@ -60,7 +57,7 @@ func (w width) rowProgram(text string, stores, sums bool) {
 	if !stores {
 		doc = append(doc, "It does not store results.")
 	}
-	r := w.rowLoop()
+	r := w.rowLoop(t)
 	Doc(doc...)
 	var out, total Register
 	var next Register
@@ -74,67 +71,64 @@ func (w width) rowProgram(text string, stores, sums bool) {
 		total = Load(Param("sums"), GP64())
 	}
 	numbers, lists := []string{"a", "b", "c"}, []string{"w", "v"}
-	from, ofRow := make([]Register, len(steps)), make([]VecVirtual, len(steps))
+	from, ofRow := make([]Register, len(steps)), make([]values, len(steps))
 	for i, s := range steps {
 		switch s[1:] {
 		case "row":
-			from[i], ofRow[i], numbers = Load(Param(numbers[0]), GP64()), w.vector(), numbers[1:]
+			from[i], numbers = Load(Param(numbers[0]), GP64()), numbers[1:]
+			ofRow[i] = r.same(w.vector())
 		case "list":
 			from[i], lists = Load(Param(lists[0]), GP64()), lists[1:]
 		}
 	}
-	if strings.Contains(text, "exp") {
-		defer w.keepConstants(expConstants...)()
-	}
-	var adding *narrowSums
+	defer r.keepConstants(strings.Contains(text, "exp"))()
+	var add func(p parts, y values)
+	var finish func() [2]VecVirtual
 	r.each(func() {
 		for i, y := range ofRow {
 			if y != nil {
-				VBROADCASTSS(Mem{Base: from[i]}, y)
+				r.broadcastElement(Mem{Base: from[i]}, y[0])
 			}
 		}
 		if sums {
-			adding = w.newNarrowSums()
+			add, finish = r.newSums(w.lanes())
 		}
-	}, func(p *partial) {
-		y := w.vector()
+	}, func(p parts) {
 		if sums {
-			PREFETCHT1(Mem{Base: next, Index: r.at, Scale: 4})
+			r.prefetch(next)
 		}
-		p.load(Mem{Base: r.x, Index: r.at, Scale: 4}, y)
+		y := p.load(r.block(r.x))
 		for i, s := range steps {
 			switch s[1:] {
 			case "row":
-				signs[s[0]].of(ofRow[i], y, y)
+				operate(t.signed(s[0]), ofRow[i], y)
 			case "list":
-				z := w.vector()
-				p.load(Mem{Base: from[i], Index: r.at, Scale: 4}, z)
-				signs[s[0]].of(z, y, y)
+				operate(t.signed(s[0]), p.load(r.block(from[i])), y)
 			default:
-				w.exp(y)
+				for _, v := range y {
+					r.exp(v)
+				}
 			}
 		}
 		if stores {
-			p.store(y, Mem{Base: out, Index: r.at, Scale: 4})
+			p.store(y, r.block(out))
 		}
 		if sums {
-			adding.add(p, r.at, y)
+			add(p, y)
 		}
 	}, func() {
 		if sums {
-			acc := adding.finish()
-			VADDPD(acc[1], acc[0], acc[0])
-			w.addLanes(acc[0], Mem{Base: total})
-			LEAQ(Mem{Base: next, Index: r.n, Scale: 4}, next)
+			w.addLanes(finish(), Mem{Base: total})
+			r.toNextRow(next)
 			ADDQ(Imm(8), total)
 		}
 		for i, y := range ofRow {
 			if y != nil {
-				ADDQ(Imm(4), from[i])
+				ADDQ(Imm(uint64(t.bytes)), from[i])
 			}
 		}
 		if stores {
-			LEAQ(Mem{Base: out, Index: r.n, Scale: 4}, out)
+			r.toNextRow(out)
 		}
 	})
 }
@@ -147,9 +141,9 @@ type narrowSums struct {
 	step   int // how much the register `at` of add grows from vector to vector
 }
 
-// newNarrowSums generates code that sets sums to 0.
-func (w width) newNarrowSums() *narrowSums {
-	return &narrowSums{w, [2]VecVirtual{w.zero(), w.zero()}, w.zero(), w.lanes()}
+// newNarrowSums generates code that sets sums to 0. step is that of the sums.
+func (w width) newNarrowSums(step int) *narrowSums {
+	return &narrowSums{w, [2]VecVirtual{w.zero(), w.zero()}, w.zero(), step}
 }
 
 // add generates code that adds y, the part p of a row from element at on. It changes y outside of the part.
@@ -184,19 +178,12 @@ func (s *narrowSums) finish() [2]VecVirtual {
 }
 
 // addLanes generates code that adds the sum of the lanes of acc to the float64 number at m. It changes acc.
-func (w width) addLanes(acc VecVirtual, m Mem) {
-	if w.size == 64 {
-		high := YMM()
-		VEXTRACTF64X4(Imm(1), acc, high)
-		VADDPD(high, acc.AsY(), acc.AsY())
-	}
-	high := XMM()
-	VEXTRACTF128(Imm(1), acc.AsY(), high)
-	VADDPD(high, acc.AsX(), acc.AsX())
-	VUNPCKHPD(acc.AsX(), acc.AsX(), high)
-	VADDSD(high, acc.AsX(), acc.AsX())
-	VADDSD(m, acc.AsX(), acc.AsX())
-	VMOVSD(acc.AsX(), m)
+func (w width) addLanes(acc [2]VecVirtual, m Mem) {
+	add := func(x, acc VecVirtual) { VADDPD(x, acc, acc) }
+	add(acc[1], acc[0])
+	w.foldLanes(acc[0], acc[1], add)
+	VADDSD(m, acc[0].AsX(), acc[0].AsX())
+	VMOVSD(acc[0].AsX(), m)
 }
 
 // moments generates the assembly function that sums, for each row, the differences from its first element and their
@@ -206,7 +193,7 @@ func (w width) moments() {
 	Doc(fmt.Sprintf("moments%s adds the elements of each row, less the row's element of firsts, to its element of sums, and",
 		w.suffix), "their squares to squares. Rows have n elements. firsts has numbers that float32 can represent. If begin is true, it",
 		"sets them to the first elements. It prefetches ahead, which has as many elements as x.")
-	r := w.rowLoop()
+	r := w.rowLoop(singles)
 	sums, squares := Load(Param("sums"), GP64()), Load(Param("squares"), GP64())
 	firsts, begin := Load(Param("firsts"), GP64()), Load(Param("begin"), GP8())
 	ahead := Load(Param("ahead"), GP64())
@@ -226,15 +213,13 @@ func (w width) moments() {
 			VXORPD(m.total[i], m.total[i], m.total[i])
 			VXORPD(m.square[i], m.square[i], m.square[i])
 		}
-	}, func(p *partial) {
-		PREFETCHT1(Mem{Base: ahead, Index: r.at, Scale: 4})
-		m.add(m.differing(r, p))
+	}, func(p parts) {
+		r.prefetch(ahead)
+		m.add(m.differing(r, p[0]))
 	}, func() {
-		VADDPD(m.total[1], m.total[0], m.total[0])
-		VADDPD(m.square[1], m.square[0], m.square[0])
-		w.addLanes(m.total[0], Mem{Base: sums})
-		w.addLanes(m.square[0], Mem{Base: squares})
-		LEAQ(Mem{Base: ahead, Index: r.n, Scale: 4}, ahead)
+		w.addLanes(m.total, Mem{Base: sums})
+		w.addLanes(m.square, Mem{Base: squares})
+		r.toNextRow(ahead)
 		for _, list := range []Register{sums, squares, firsts} {
 			ADDQ(Imm(8), list)
 		}
@@ -285,18 +270,20 @@ func (m *moments) addDifference(i int, d VecVirtual) {
 	VFMADD231PD(d, d, m.square[i])
 }
 
-// rowLoop is a loop over the rows of a list, and in it over the vectors of a row.
+// rowLoop is a loop over the rows of a list, and in it over the blocks of a row. A block has as many elements as a
+// vector has float32 lanes: a vector of float32, or two of float64.
 type rowLoop struct {
 	width
+	floats
 	x, rows, n, at Register
-	whole, rest    Register // the numbers of elements in whole vectors, and after these
-	some           *partial // the elements after the whole vectors
+	whole, rest    Register // the numbers of elements in whole blocks, and after these
+	some           parts    // the elements after the whole blocks
 }
 
 // rowLoop generates the beginning of a function of rows: of the parameters x, rows and n.
-func (w width) rowLoop() *rowLoop {
-	r := &rowLoop{width: w, x: Load(Param("x"), GP64()), rows: Load(Param("rows"), GP64()), n: Load(Param("n"), GP64()),
-		at: GP64(), whole: GP64(), rest: GP64()}
+func (w width) rowLoop(t floats) *rowLoop {
+	r := &rowLoop{width: w, floats: t, x: Load(Param("x"), GP64()), rows: Load(Param("rows"), GP64()),
+		n: Load(Param("n"), GP64()), at: GP64(), whole: GP64(), rest: GP64()}
 	MOVQ(r.n, r.rest)
 	ANDQ(Imm(uint64(w.lanes()-1)), r.rest)
 	MOVQ(r.n, r.whole)
@@ -304,17 +291,17 @@ func (w width) rowLoop() *rowLoop {
 	return r
 }
 
-// each generates a whole function: a loop over rows with code before a row's elements, for each vector of elements, and
+// each generates a whole function: a loop over rows with code before a row's elements, for each block of elements, and
 // after them.
-func (r *rowLoop) each(before func(), vector func(p *partial), after func()) {
-	r.some = r.partial(r.rest) // the last vector of a row
+func (r *rowLoop) each(before func(), block func(p parts), after func()) {
+	r.some = r.parts(r.floats, r.rest) // the last block of a row
 	Label("row")
 	TESTQ(r.rows, r.rows)
 	JZ(LabelRef("stop"))
 	before()
-	r.pass("", vector)
+	r.pass("", block)
 	after()
-	LEAQ(Mem{Base: r.x, Index: r.n, Scale: 4}, r.x)
+	r.toNextRow(r.x)
 	DECQ(r.rows)
 	JMP(LabelRef("row"))
 	Label("stop")
@@ -322,22 +309,103 @@ func (r *rowLoop) each(before func(), vector func(p *partial), after func()) {
 	RET()
 }
 
-// pass generates a loop over the vectors of a row. The labels of the loop begin with name. The last vector may be a
-// part.
-func (r *rowLoop) pass(name string, vector func(p *partial)) {
+// pass generates a loop over the blocks of a row. The labels of the loop begin with name. The last block may be a part.
+func (r *rowLoop) pass(name string, block func(p parts)) {
 	XORQ(r.at, r.at)
 	TESTQ(r.whole, r.whole)
 	JZ(LabelRef(name + "rest"))
 	Label(name + "next")
-	vector(&partial{width: r.width})
+	block(r.all())
 	ADDQ(Imm(uint64(r.lanes())), r.at)
 	CMPQ(r.at, r.whole)
 	JLT(LabelRef(name + "next"))
 	Label(name + "rest")
 	TESTQ(r.rest, r.rest)
 	JZ(LabelRef(name + "done"))
-	vector(r.some)
+	block(r.some)
 	Label(name + "done")
+}
+
+// toNextRow generates code that goes to the next row of a list.
+func (r *rowLoop) toNextRow(list Register) {
+	LEAQ(Mem{Base: list, Index: r.n, Scale: uint8(r.bytes)}, list)
+}
+
+// block returns the place of a block of a row's list.
+func (r *rowLoop) block(list Register) Mem {
+	return Mem{Base: list, Index: r.at, Scale: uint8(r.bytes)}
+}
+
+// prefetch generates code that prefetches a block of a row's list.
+func (r *rowLoop) prefetch(list Register) {
+	for line := 0; line < r.blockBytes(); line += 64 {
+		PREFETCHT1(r.block(list).Offset(line))
+	}
+}
+
+// blockBytes is the size of a block of elements.
+func (r *rowLoop) blockBytes() int { return r.lanes() * r.bytes }
+
+// vectors is the number of vectors of a block.
+func (r *rowLoop) vectors() int { return r.bytes / 4 }
+
+// all returns the parts of a whole block.
+func (r *rowLoop) all() parts {
+	list := make(parts, r.vectors())
+	for i := range list {
+		list[i] = &partial{width: r.width}
+	}
+	return list
+}
+
+// same returns a block of vectors that are all y.
+func (r *rowLoop) same(y VecVirtual) values { return slices.Repeat(values{y}, r.vectors()) }
+
+// broadcastElement generates code that loads one element into all lanes of a vector.
+func (r *rowLoop) broadcastElement(from Mem, to VecVirtual) {
+	if r.areWide() {
+		VBROADCASTSD(from, to)
+	} else {
+		VBROADCASTSS(from, to)
+	}
+}
+
+// exp generates code that replaces y by e^y.
+func (r *rowLoop) exp(y VecVirtual) {
+	if r.areWide() {
+		r.expDouble(y)
+	} else {
+		r.width.exp(y)
+	}
+}
+
+// keepConstants generates code that loads the constants of exponentials, if the function has any, see
+// width.keepConstants.
+func (r *rowLoop) keepConstants(exps bool) (end func()) {
+	switch {
+	case !exps:
+		return func() {}
+	case r.areWide():
+		return r.keepDoubles(expDoubleConstants...)
+	}
+	return r.width.keepConstants(expConstants...)
+}
+
+// newSums generates code that sets sums in float64 to 0. It returns functions that generate code: add adds a block, which
+// it changes outside of the parts, and finish returns the sums. step is how much the register `at` grows from block to
+// block.
+func (r *rowLoop) newSums(step int) (add func(p parts, y values), finish func() [2]VecVirtual) {
+	if r.areWide() {
+		acc := [2]VecVirtual{r.zero(), r.zero()}
+		return func(p parts, y values) {
+			for i, v := range y {
+				p[i].clear(v)
+				VADDPD(v, acc[i], acc[i])
+			}
+		}, func() [2]VecVirtual { return acc }
+	}
+	sums := r.newNarrowSums(step)
+	return func(p parts, y values) { sums.add(p[0], r.at, y[0]) }, sums.finish
 }
 
 // partial is the first elements of a vector, or all of them if the mask is nil.
