@@ -63,27 +63,26 @@ func Emit(e *emit.Emitter) {
 	v.storeShared(shared)
 }
 
-// bReader reads B and multiplies it by the rows of A.
+// bReader reads B and multiplies it by the rows of A. It divides a run into parts: strips, for most formats. It loads the
+// rows of A separately from a column of B, so that the caller may keep the rows in registers for several columns.
 //
 // Readers and sources have the matVec in a field that is not embedded: each type that embeds it would get its two
 // hundred methods, and the package would take four times as long to compile.
 type bReader interface {
 	// prepare adds the GLSL functions that the reader calls.
 	prepare()
-	// addRun multiplies one run of B by all rows and columns, and adds to the sums.
-	addRun(run position)
-}
-
-// columnReader is a bReader that divides a run into parts: strips, for most formats. It loads the rows of A separately
-// from a column of B, so that the caller may keep the rows in registers for several columns.
-type columnReader interface {
-	bReader
 	// parts returns the number of parts of a run.
 	parts() int
 	// activations loads the part of the rows at a position.
 	activations(at position) activations
 	// addColumn multiplies loaded rows by column j of B, and adds to the sums. The column axis is bound to j.
 	addColumn(at position, rows activations, j expr.Expr)
+}
+
+// runReader is a bReader that multiplies a run of B by all rows and columns in an order of its own.
+type runReader interface {
+	// addRun adds the products of a run to the sums.
+	addRun(run position)
 }
 
 // readers maps each kernel.Decode to the constructor of its bReader. Some constructors also set fields of the matVec

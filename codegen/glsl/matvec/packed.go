@@ -16,8 +16,7 @@ type packedReader struct{ v *matVec }
 
 func newPackedReader(v *matVec) bReader { return packedReader{v} }
 
-func (packedReader) parts() int            { return 1 }
-func (r packedReader) addRun(run position) { r.v.addColumns(r, run) }
+func (packedReader) parts() int { return 1 }
 
 // prepare defines the functions that decode a whole word of quants.
 func (r packedReader) prepare() {

@@ -21,8 +21,6 @@ func newQuadReader(v *matVec) bReader {
 	return quadReader{plainReader{v}}
 }
 
-func (r quadReader) addRun(at position) { r.v.addColumns(r, at) }
-
 // activations reads a quad of every row.
 func (r quadReader) activations(at position) activations {
 	return r.v.ofRows(func(o *matmul.Operand) rowArrays {
@@ -36,7 +34,7 @@ func (r quadReader) activations(at position) activations {
 	})
 }
 
-// addColumn implements columnReader: it multiplies the rows by a quad of column j.
+// addColumn implements bReader: it multiplies the rows by a quad of column j.
 func (r quadReader) addColumn(at position, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
 	for _, o := range r.v.B {
@@ -68,8 +66,6 @@ func newWordReader(v *matVec) bReader {
 	return wordReader{plainReader{v}}
 }
 
-func (r wordReader) addRun(at position) { r.v.addColumns(r, at) }
-
 // activations reads sixteen int8 elements of every row.
 func (r wordReader) activations(at position) activations {
 	return r.v.ofRows(func(o *matmul.Operand) rowArrays {
@@ -82,7 +78,7 @@ func (r wordReader) words(o *matmul.Operand, at position) expr.Expr {
 	return r.v.BytesAt(o.Value, emit.Along{Axis: r.v.Fold, Extent: r.v.K.Fold}, at.k, 16)
 }
 
-// addColumn implements columnReader: it multiplies the rows by sixteen elements of column j.
+// addColumn implements bReader: it multiplies the rows by sixteen elements of column j.
 func (r wordReader) addColumn(at position, rows activations, j expr.Expr) {
 	cols := map[*matmul.Operand]expr.Expr{}
 	for _, o := range r.v.B {

@@ -18,7 +18,7 @@ type residentRun struct {
 	parts  []residentPart
 }
 
-// residentPart is a part of a residentRun (see [columnReader]), with the rows' registers for that part.
+// residentPart is a part of a residentRun (see [bReader]), with the rows' registers for that part.
 type residentPart struct {
 	position
 	rows activations
@@ -72,7 +72,7 @@ func (v *matVec) unrollColumns() {
 func (v *matVec) loadResident() residentRows {
 	v.reader.prepare()
 	v.Blank()
-	r := v.reader.(columnReader)
+	r := v.reader
 	rows := v.placeResident(r.parts())
 	if v.S.Prefetch.Blocks() {
 		v.prefetchBlocks(rows)
@@ -164,7 +164,7 @@ func (v *matVec) addResident(rows residentRows) {
 			for _, p := range run.parts {
 				v.OpenScope()
 				p.slot = preloadSlot(rows, i, j)
-				v.reader.(columnReader).addColumn(p.position, p.rows, j)
+				v.reader.addColumn(p.position, p.rows, j)
 				v.Close()
 			}
 			v.Close()

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// rowArrays names the arrays that hold an invocation's rows of an A along one part of a run (see [columnReader]).
+// rowArrays names the arrays that hold an invocation's rows of an A along one part of a run (see [bReader]).
 // scales and sums are empty if the format does not need them.
 type rowArrays struct{ elements, scales, sums expr.Array }
 

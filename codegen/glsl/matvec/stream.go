@@ -24,13 +24,13 @@ func (v *matVec) stream() {
 	v.reader.prepare()
 	v.Blank()
 	if v.S.TileK == 0 { // B has no blocks
-		v.reader.addRun(position{k: v.OpenLoop("k", expr.Times(v.part, v.run.Elems), v.Dim(v.K.Fold),
+		v.addRun(position{k: v.OpenLoop("k", expr.Times(v.part, v.run.Elems), v.Dim(v.K.Fold),
 			v.run.Elems*v.S.LanesPerRow)})
 		v.Close()
 		return
 	}
 	steps, _ := v.K.Fold.Quo(int64(v.run.Elems))
-	add := func(step expr.Expr) { v.reader.addRun(v.placeOf(step, int(steps.Max())+1)) }
+	add := func(step expr.Expr) { v.addRun(v.placeOf(step, int(steps.Max())+1)) }
 	switch {
 	case v.S.StageRows:
 		v.throughTiles(v.rows.(*stagedRows), steps.Max(), add)
@@ -43,8 +43,14 @@ func (v *matVec) stream() {
 	v.scaleUpSums()
 }
 
-// addColumns multiplies a run part by part. The reader reads the rows of a part once, and then every column.
-func (v *matVec) addColumns(r columnReader, run position) {
+// addRun multiplies one run of B by all rows and columns, and adds to the sums: part by part, unless the reader has an
+// order of its own. The reader reads the rows of a part once, and then every column.
+func (v *matVec) addRun(run position) {
+	r := v.reader
+	if own, ok := r.(runReader); ok {
+		own.addRun(run)
+		return
+	}
 	v.Repeat("p", r.parts(), func(p expr.Expr) {
 		at := v.partOf(run, p)
 		rows := r.activations(at)

@@ -22,8 +22,7 @@ func newStripReader(v *matVec) bReader {
 	return r
 }
 
-func (r *stripReader) parts() int          { return r.v.run.Strips }
-func (r *stripReader) addRun(run position) { r.v.addColumns(r, run) }
+func (r *stripReader) parts() int { return r.v.run.Strips }
 
 // prepare defines the functions that read the parts of a block.
 func (r *stripReader) prepare() {
@@ -108,7 +107,7 @@ func (v *matVec) unpack() string {
 	return "bytes_unsigned"
 }
 
-// addColumn implements columnReader: it multiplies the rows by the quants of a strip of column j, and the sums by the
+// addColumn implements bReader: it multiplies the rows by the quants of a strip of column j, and the sums by the
 // strip's scale.
 func (r *stripReader) addColumn(at position, rows activations, j expr.Expr) {
 	typ, zero := "float", expr.Of("0.0")

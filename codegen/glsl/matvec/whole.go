@@ -18,7 +18,8 @@ type wholeStrip struct {
 	quants expr.Array // empty if quants are loaded when they are used
 }
 
-// addRun adds a run strip by strip. The loop is rolled, because a strip with many rows takes thousands of instructions.
+// addRun implements runReader: it adds a run strip by strip. The loop is rolled, because a strip with many rows takes
+// thousands of instructions.
 func (r wholeReader) addRun(run position) {
 	p := expr.Of("0u")
 	if r.v.run.Strips == 1 {
