@@ -143,23 +143,20 @@ func (t realType) register(m matrixKernel) ir.Op {
 			// A second result is scratch memory of the kernel, which nothing reads.
 			return slices.Repeat([]ir.Type{{DType: t.DType, Shape: c.Shape(last)}}, len(k.Outputs)), nil
 		},
-		Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
-			d, err := eachMatrix(args, args[last].Dims, a, m.compute)
-			return slices.Repeat([]*ir.Data{d}, len(k.Outputs)), err
-		},
+		Reference: reference(func(args []*ir.Data, a ir.Attrs) []*ir.Data {
+			d := eachMatrix(args, args[last].Dims, a, m.compute)
+			return slices.Repeat([]*ir.Data{d}, len(k.Outputs))
+		}),
 	})
 }
 
 // eachMatrix computes the Go reference of a kernel: it calls f for each matrix of the arguments. The result has the
 // given extents, [matrices, rows, columns].
-func eachMatrix(args []*ir.Data, dims []int, a ir.Attrs, f matrixFunc) (*ir.Data, error) {
+func eachMatrix(args []*ir.Data, dims []int, a ir.Attrs, f matrixFunc) *ir.Data {
 	count, size := dims[0], dims[1]*dims[2]
 	all, out := make([][]float64, len(args)), make([]float64, count*size)
 	for i, d := range args {
-		var err error
-		if all[i], err = d.Floats(); err != nil {
-			return nil, err
-		}
+		all[i] = floats(d)
 	}
 	for i := range count {
 		values := make([][]float64, len(args))
@@ -169,7 +166,7 @@ func eachMatrix(args []*ir.Data, dims []int, a ir.Attrs, f matrixFunc) (*ir.Data
 		}
 		f(args, values, out[i*size:(i+1)*size], a)
 	}
-	return ir.FromFloats(args[0].DType, out, dims...)
+	return ofFloats(args[0].DType, out, dims...)
 }
 
 // sharedSums is GLSL for one value of each invocation in shared memory, which the kernels below add up.

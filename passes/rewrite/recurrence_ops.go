@@ -46,36 +46,24 @@ func newScan(name, doc string, more ...ir.ArgInfo) ir.Op {
 			// Result y has v's shape, and last the state's.
 			return []ir.Type{{DType: ir.F64, Shape: c.Shape(2)}, {DType: ir.F64, Shape: c.Shape(4)}}, nil
 		},
-		Reference: scanReference,
+		Reference: reference(scanReference),
 	})
 }
 
 // scanReference computes a scan in Go. Its arguments are q, k, v, decay and state, and with a correction also a and b
 // (see newScan). It returns the outputs y and the last state.
-func scanReference(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
-	list := make([][]float64, len(args))
-	for i, d := range args {
-		var err error
-		if list[i], err = d.Floats(); err != nil {
-			return nil, err
-		}
-	}
+func scanReference(args []*ir.Data, _ ir.Attrs) []*ir.Data {
 	vectors := func(i int) recurrence.Vectors {
 		if i >= len(args) {
 			return recurrence.Vectors{}
 		}
-		return recurrence.Vectors{Elements: list[i], Groups: args[i].Dims[2]}
+		return recurrence.Vectors{Elements: floats(args[i]), Groups: args[i].Dims[2]}
 	}
 	v := args[2].Dims
 	s := recurrence.Scan{Batches: v[0], Times: v[1], Heads: v[2], Values: v[3], Keys: args[4].Dims[1],
-		Q: vectors(0), K: vectors(1), A: vectors(5), B: vectors(6), V: list[2], Decay: list[3], Factors: true,
-		State: list[4]}
-	y, last := make([]float64, len(list[2])), make([]float64, len(list[4]))
+		Q: vectors(0), K: vectors(1), A: vectors(5), B: vectors(6), V: floats(args[2]), Decay: floats(args[3]),
+		Factors: true, State: floats(args[4])}
+	y, last := make([]float64, len(s.V)), make([]float64, len(s.State))
 	s.Run(y, last, 0, s.Batches*s.Heads)
-	first, err := ir.FromFloats(ir.F64, y, v...)
-	if err != nil {
-		return nil, err
-	}
-	second, err := ir.FromFloats(ir.F64, last, args[4].Dims...)
-	return []*ir.Data{first, second}, err
+	return []*ir.Data{ofFloats(ir.F64, y, v...), ofFloats(ir.F64, last, args[4].Dims...)}
 }
