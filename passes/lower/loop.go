@@ -9,26 +9,6 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// copyBody copies the nodes of graph g to graph `to`. given maps some leaves of g to nodes of `to` that take their
-// place. It returns the copies, by the IDs of the originals.
-func copyBody(to, g *ir.Graph, given map[*ir.Node]*ir.Node) []*ir.Node {
-	bailout.Check(to.DeclareSymbolsOf(g))
-	nodes := make([]*ir.Node, len(g.Nodes()))
-	for i, n := range g.Nodes() {
-		if nodes[i] = given[n]; nodes[i] != nil {
-			continue
-		}
-		args := make([]*ir.Node, len(n.Args()))
-		for j, a := range n.Args() {
-			args[j] = nodes[a.ID()]
-		}
-		var err error
-		nodes[i], err = to.Add(n.Op(), args, n.Attrs(), n.Pos())
-		bailout.Check(err)
-	}
-	return nodes
-}
-
 // sinks reports whether argument n of a loop is computed inside the loop's body instead of being passed in a buffer.
 // That is so for views and dequantized forms of weights and constants, which cost nothing to compute. The loop's first
 // arguments are the initial values of carried values, which need buffers.
@@ -53,22 +33,20 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node,
 	g := loop.Attrs().Graph("body")
 	to = ir.NewLike(g)
 	bailout.Check(to.DeclareSymbolsOf(around))
+	bailout.Check(to.DeclareSymbolsOf(g))
 	carried := len(g.Leaves(ir.OpState))
-	sunk, given := map[*ir.Node]*ir.Node{}, map[*ir.Node]*ir.Node{}
-	var sink func(n *ir.Node) *ir.Node
-	// sink adds n and its arguments to the body.
-	sink = func(n *ir.Node) *ir.Node {
-		if sunk[n] != nil {
-			return sunk[n]
+	copies := map[*ir.Node]*ir.Node{} // by node of around or g: the new body's node
+	var copied func(n *ir.Node) *ir.Node
+	// copied adds n and its arguments to the new body, unless they are there.
+	copied = func(n *ir.Node) *ir.Node {
+		if copies[n] == nil {
+			args := make([]*ir.Node, len(n.Args()))
+			for i, a := range n.Args() {
+				args[i] = copied(a)
+			}
+			copies[n] = bailout.Must(to.Add(n.Op(), args, n.Attrs(), n.Pos()))
 		}
-		args := make([]*ir.Node, len(n.Args()))
-		for i, a := range n.Args() {
-			args[i] = sink(a)
-		}
-		var err error
-		sunk[n], err = to.Add(n.Op(), args, n.Attrs(), n.Pos())
-		bailout.Check(err)
-		return sunk[n]
+		return copies[n]
 	}
 	for i, in := range g.Leaves(ir.OpInput) {
 		a := loop.Arg(carried + i) // a loop's first arguments are the initial values of its carried values
@@ -76,11 +54,13 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node,
 			others = append(others, a)
 			continue
 		}
-		given[in] = sink(a)
+		copies[in] = copied(a)
 	}
-	nodes := copyBody(to, g, given)
+	for _, n := range g.Nodes() { // in order, so that arguments are there already
+		copied(n)
+	}
 	for _, u := range g.Updates() {
-		bailout.Check(to.Update(nodes[u.State.ID()], nodes[u.Value.ID()]))
+		bailout.Check(to.Update(copied(u.State), copied(u.Value)))
 	}
 	return to, others, nil
 }
