@@ -105,7 +105,7 @@ func Clamp(x, last Index) Index {
 	switch {
 	case last.IsConst() && last.c <= 0:
 		return Const(0)
-	case !hasValue(x) && x.nonNegative() && last.Minus(x).nonNegative():
+	case x.NonNegative() && last.Minus(x).nonNegative():
 		return x
 	}
 	return single(newFactor(Factor{Kind: FactorClamp, X: x, D: last}))

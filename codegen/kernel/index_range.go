@@ -8,7 +8,7 @@ func (x Index) inRange(d Index) bool {
 }
 
 // NonNegative reports whether x >= 0 is proven for all axes and symbols, and x has no loaded values.
-func (x Index) NonNegative() bool { return !hasValue(x) && x.nonNegative() }
+func (x Index) NonNegative() bool { return !x.HasValue() && x.nonNegative() }
 
 // nonNegative reports whether x >= 0 is provable for all axes and symbols. It replaces every negative term by its
 // minimum. It drops positive terms, which may be 0, unless they consist of symbols only.
@@ -81,11 +81,11 @@ func upperSum(x Index) Index {
 // Upper returns an upper bound of x, and false if none is known.
 func (x Index) Upper() (int64, bool) {
 	up := upperSum(x)
-	return up.c, up.IsConst() && !hasValue(x)
+	return up.c, up.IsConst() && !x.HasValue()
 }
 
-// hasValue reports whether a loaded value is a factor of a term of x.
-func hasValue(x Index) bool {
+// HasValue reports whether a loaded value is a factor of a term of x.
+func (x Index) HasValue() bool {
 	isValue := func(f *Factor) bool { return f.Kind == FactorValue }
 	return slices.ContainsFunc(x.terms, func(t Term) bool { return slices.ContainsFunc(t.Factors, isValue) })
 }

@@ -64,14 +64,20 @@ func Map(k *Kernel, e Edit) *Kernel {
 	} else {
 		to.Attention = m.Attention(to.Attention)
 	}
-	to.Recurrence = m.recurrence(to.Recurrence)
-	to.Limit, to.Group = m.limit(to.Limit), m.group(to.Group)
+	to.Recurrence = changed(to.Recurrence, func(r *Recurrence) {
+		r.State, r.Decay, r.Q, r.K, r.V = m.Value(r.State), m.Value(r.Decay), m.Value(r.Q), m.Value(r.K), m.Value(r.V)
+		r.A, r.B = m.orNil(r.A), m.orNil(r.B)
+	})
+	to.Limit = changed(to.Limit, func(l *Limit) { l.At = m.Index(l.At) })
+	to.Group = changed(to.Group, func(g *Group) { g.Of, g.Bind = m.Index(g.Of), m.write(g.Bind) })
 	if e.Guard != nil {
 		to.Guard = e.Guard(m)
 	} else {
-		to.Guard = m.guard(to.Guard)
+		to.Guard = changed(to.Guard, func(g *Guard) {
+			g.Point, g.Batch, g.Row, g.Col = m.orNil(g.Point), m.orNil(g.Batch), m.orNil(g.Row), m.orNil(g.Col)
+		})
 	}
-	to.Fault = m.fault(to.Fault)
+	to.Fault = changed(to.Fault, func(f *Fault) { f.Index, f.Bind = m.Index(f.Index), m.write(f.Bind) })
 	to.Stores = edited(m, to.Stores, e.Stores, m.Store)
 	for _, part := range *m.parts {
 		part.bindImplied()
@@ -153,28 +159,23 @@ func (m *Mapping) Phase(p Phase) Phase {
 
 // Attention rewrites an attention for the new kernel; nil stays nil.
 func (m *Mapping) Attention(a *Attention) *Attention {
-	if a == nil {
-		return nil
-	}
-	out := *a
-	out.Q, out.K, out.V, out.Mask = m.Value(a.Q), m.Value(a.K), m.Value(a.V), m.orNil(a.Mask)
-	if f := a.Factor; f != nil {
-		out.Factor = &AttentionFactor{Q: m.Value(f.Q), K: m.Value(f.K), Delta: m.Value(f.Delta), Dot: f.Dot}
-	}
-	if a.End != nil {
-		end := m.Index(*a.End)
-		out.End = &end
-	}
-	return &out
+	return changed(a, func(a *Attention) {
+		a.Q, a.K, a.V, a.Mask = m.Value(a.Q), m.Value(a.K), m.Value(a.V), m.orNil(a.Mask)
+		a.Factor = changed(a.Factor, func(f *AttentionFactor) {
+			f.Q, f.K, f.Delta = m.Value(f.Q), m.Value(f.K), m.Value(f.Delta)
+		})
+		a.End = changed(a.End, func(end *Index) { *end = m.Index(*end) })
+	})
 }
 
-// recurrence returns a mapped copy of a recurrence, which may be nil.
-func (m *Mapping) recurrence(r *Recurrence) *Recurrence {
-	if r == nil {
+// changed returns a copy of a part of a kernel that a function has changed; nil stays nil.
+func changed[T any](part *T, change func(*T)) *T {
+	if part == nil {
 		return nil
 	}
-	return &Recurrence{Keys: r.Keys, State: m.Value(r.State), Decay: m.Value(r.Decay), Q: m.Value(r.Q), K: m.Value(r.K),
-		V: m.Value(r.V), A: m.orNil(r.A), B: m.orNil(r.B)}
+	out := *part
+	change(&out)
+	return &out
 }
 
 // Store rewrites a store for the new kernel. The store writes the same buffer as before.
@@ -185,42 +186,6 @@ func (m *Mapping) Store(s Store) Store {
 
 // Stores rewrites all stores of the old kernel.
 func (m *Mapping) Stores() []Store { return rewritten(m.From.Stores, m.Store) }
-
-// limit returns a mapped copy of a limit, which may be nil.
-func (m *Mapping) limit(l *Limit) *Limit {
-	if l == nil {
-		return nil
-	}
-	return &Limit{At: m.Index(l.At), Below: l.Below}
-}
-
-// group returns a mapped copy of a group, which may be nil.
-func (m *Mapping) group(g *Group) *Group {
-	if g == nil {
-		return nil
-	}
-	out := *g
-	out.Of, out.Bind = m.Index(g.Of), m.write(g.Bind)
-	return &out
-}
-
-// guard returns a mapped copy of a guard, which may be nil.
-func (m *Mapping) guard(g *Guard) *Guard {
-	if g == nil {
-		return nil
-	}
-	return &Guard{Point: m.orNil(g.Point), Batch: m.orNil(g.Batch), Row: m.orNil(g.Row), Col: m.orNil(g.Col)}
-}
-
-// fault returns a mapped copy of a fault, which may be nil.
-func (m *Mapping) fault(f *Fault) *Fault {
-	if f == nil {
-		return nil
-	}
-	out := *f
-	out.Index, out.Bind = m.Index(f.Index), m.write(f.Bind)
-	return &out
-}
 
 // use returns the new kernel's binding of the buffer that the old kernel has at binding number bind (see Rebind). It
 // adds the binding if there is none.

@@ -234,14 +234,7 @@ func onlyAdds(x kernel.Index) bool {
 			return false
 		}
 	}
-	return x.Offset() >= 0 && !hasValue(x)
-}
-
-// hasValue reports whether an index has a term with a loaded value.
-func hasValue(x kernel.Index) bool {
-	return slices.ContainsFunc(x.Terms(), func(t kernel.Term) bool {
-		return slices.ContainsFunc(t.Factors, func(f *kernel.Factor) bool { return f.Kind == kernel.FactorValue })
-	})
+	return x.Offset() >= 0 && !x.HasValue()
 }
 
 // signedIndex returns an index as an int. A clamp that is used once is computed in int, instead of in uint and
