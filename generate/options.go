@@ -71,8 +71,8 @@ type Options struct {
 	// own stages, and the shaders of one may compile while weights upload for another.
 	Progress func(vkc.Progress)
 
-	// Fallback, if set, receives the reason if the CPU fast path runs the model in place of the device that vkc chose,
-	// or runs a program of it that is loaded at first use, such as a sampler. Its calls do not overlap.
+	// Fallback, if set, receives the reason if the CPU fast path takes over from the device that vkc chose: for the
+	// whole model, or for a program that is loaded at its first use, such as a sampler. Its calls do not overlap.
 	Fallback func(why error)
 
 	// Ahead is the number of decoding steps in flight. Each step reads the tokens of the one before on the device, so

@@ -80,11 +80,11 @@ type BlockPart struct {
 
 // BlockDecode holds bodies of GLSL functions that decode a block. Every kernel decodes through them.
 //
-// A snippet reads its block only by WORD(at), SHORT(at), BYTE(at) and HALF(at), which read four, two or one byte or a
-// half as a float at a byte offset, and by WORDS(at), which reads sixteen bytes if the block size is a multiple of 16.
-// So only these readers depend on the memory layout of blocks. The layout is GGUF's, or "parts in planes": all
-// scales in one array, all quants in another, and so on. In that layout, the constant at the start of at, or 0,
-// identifies the part. CODEBOOK is the array of the format's codebook (quant.Codebook).
+// A snippet reads its block only by readers, which take a byte offset: WORD(at) reads four bytes, SHORT(at) two,
+// BYTE(at) one, HALF(at) a half as a float and, if the block size is a multiple of 16, WORDS(at) sixteen bytes. So only
+// these readers depend on the memory layout of blocks. The layout is GGUF's, or "parts in planes": all scales in one
+// array, all quants in another, and so on. In planes, the constant at the start of at, or 0, identifies the part.
+// CODEBOOK is the array of the format's codebook (quant.Codebook).
 type BlockDecode struct {
 	// Scale returns the scale of element e of the block. For affine formats it returns a vec2 of scale and offset.
 	Scale string

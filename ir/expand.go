@@ -9,9 +9,10 @@ const (
 	expandedElems = 1 << 22
 )
 
-// Expansion returns a line about the largest elementwise result that broadcasting makes at least 100 times as large as
-// its operands, such as the differences of all pairs of positions, or "" if there is none. Such a graph usually has a
-// faster form: a matmul, or a loop over blocks. Masks do not count, nor values that depend on no input or weight.
+// Expansion returns a line about the largest elementwise result that is at least 100 times as large as its operands,
+// because it broadcasts them. An example is the differences of all pairs of positions. It returns "" if there is
+// none. Such a graph usually has a faster form: a matmul, or a loop over blocks. Masks do not count, nor values that
+// depend on no input or weight.
 func (g *Graph) Expansion() string {
 	var worst *Node
 	live := g.Live()

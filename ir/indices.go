@@ -63,9 +63,9 @@ func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 // always is the Picks of ops that read argument 0 for all attribute values.
 func always(Attrs) bool { return true }
 
-// PicksFrom returns the index of the argument from which a node reads elements at positions, and the axes of that
-// argument that must not be empty, because the node reads at least one element along them. arg is negative if the op
-// has no such argument.
+// PicksFrom returns the index of the argument from which a node reads elements at positions, or a negative index if
+// the op has no such argument. axes are the axes of the argument along which the node reads at least one element, so
+// that they must not be empty.
 func (n *Node) PicksFrom() (arg int, axes []int) {
 	if r, _, ok := n.picks(); ok {
 		return slices.Index(n.args, r.From), []int{r.Axis}

@@ -35,9 +35,9 @@ func UnrollsSlowly(caps Caps) bool { return caps.DriverID == driverLavapipe }
 // has set, which can crash (M-kept-loops).
 func RunsLoopsWithoutTrips(caps Caps) bool { return caps.DriverID == driverLavapipe }
 
-// ConfusesNegatives reports whether the driver is or may be NVIDIA's: profile generic names no vendor. If all arguments
-// of two nested minima of 32-bit integers are negative values, as in min(min(-a, -b), -c), its compiler makes code that
-// returns wrong numbers, and so for maxima (580.159.04 on an H200). It knows -a in the forms 0 - a and -1 * a, too.
+// ConfusesNegatives reports whether the driver is or may be NVIDIA's: profile generic names no vendor. Its compiler
+// makes wrong code for nested minima of 32-bit integers if all of their arguments are negative values, as in
+// min(min(-a, -b), -c). The same holds for maxima (580.159.04 on an H200). It recognizes -a as 0 - a and -1 * a, too.
 func ConfusesNegatives(caps Caps) bool {
 	return caps.Type != DeviceCPU && (caps.VendorID == 0 || caps.VendorID == VendorNVIDIA) && caps.DriverID != DriverNVK
 }

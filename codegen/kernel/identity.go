@@ -206,8 +206,8 @@ func (w *identityWriter) value(name string, bound int64) {
 	w.b = append(w.b, ')')
 }
 
-// symbol writes the number of a symbol, counted in the order of first uses, and the symbol's bound, unless it wrote the
-// same bound for the symbol before. A bound of 0 means that there is none.
+// symbol writes the number of a symbol, in the order of first uses. It also writes the symbol's bound, if that is not
+// 0 (none) and is not the bound that was written for the symbol last.
 func (w *identityWriter) symbol(name string, bound int64) {
 	i := slices.Index(w.symbols, name)
 	if i < 0 {

@@ -120,9 +120,9 @@ type matrixTile struct {
 	// workgroups per core, if PerCore is set.
 	Alone   float64
 	PerCore int
-	// Blocks restricts a tile to matmuls with blocks, Stored to matmuls without them, Runs to matmuls with operands
-	// that are contiguous in runs only, NoRuns to other ones, Few to matmuls with at most M rows, and MatMuls to
-	// kernels with that number of matmuls. For other kernels the tile was not measured, or another is faster.
+	// The fields that are set restrict the tile to some kernels, because for others it was not measured, or another
+	// tile is faster. Blocks: to matmuls with blocks. Stored: without blocks. Runs: with operands that are contiguous
+	// in runs only. NoRuns: without such operands. Few: with at most M rows. MatMuls: with that number of matmuls.
 	Blocks, Stored, Runs, NoRuns, Few bool
 	MatMuls                           int
 	// Unroll, for coopmat2, is the maximum number of unrolled steps. A matmul can use the tile only if its number of

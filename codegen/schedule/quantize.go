@@ -46,8 +46,8 @@ func checkQuantize(k *kernel.Kernel, s kernel.Lanes) error {
 	return nil
 }
 
-// quantizeShared is the shared memory, in bytes, that the invocations of a block use to exchange the scales and codes
-// of their groups, and the quants, and of the codebook that they search.
+// quantizeShared is the shared memory of the invocations of a block, in bytes: they exchange the scales and codes of
+// their groups and the quants, and search a codebook, if the format has one.
 func quantizeShared(k *kernel.Kernel, s kernel.Lanes) int {
 	if s.LanesPerRow < 2 {
 		return 0

@@ -118,12 +118,13 @@ func widest(tiles []skinnyTile, sh matShape, cores int64) skinnyTile {
 	return tiles[0]
 }
 
-// variants lists tiles to try, starting from tl. Fewer subgroups along the contraction axis and shorter steps need less
-// shared memory, and divide more contraction lengths. Tiles with half the columns follow.
+// variants lists tiles to try, starting from tl. Fewer subgroups along the contraction axis and shorter steps need
+// less shared memory, and divide more contraction lengths. Tiles with half the columns follow.
 //
-// If more than a quarter of the cores would be idle, and there are more rows than one matvec takes, tiles have half the
-// columns, down to four fragments, and twice as many subgroups along the contraction axis (M-block-units). If cores are
-// idle even then, a matvec is as fast for the rows that it takes, and variants returns nil.
+// If tl would leave more than a quarter of the cores idle, and one matvec does not take all rows, variants starts
+// from narrower tiles: half the columns, down to four fragments, and twice as many subgroups along the contraction
+// axis (M-block-units). If cores are idle even then, a matvec is as fast for the rows that it takes, and variants
+// returns nil.
 func (tl skinnyTile) variants(sh matShape, cores int64) []skinnyTile {
 	idle := func() bool { return 4*tl.workgroups(sh) < 3*cores }
 	if idle() && sh.M > MaxMatVecRows && tl.columns > fewestColumns {

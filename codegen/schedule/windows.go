@@ -8,9 +8,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Windows says that the rows that a kernel folds are overlapping windows of a tensor, as in a depthwise convolution or
-// a pool, so that consecutive rows along an axis read some elements in common. A window covers Taps positions along
-// that axis (taps), with PerTap elements at each. Row r at tap t reads position RowStep*r + TapStep*t.
+// Windows says that the rows that a kernel folds are overlapping windows of a tensor, as in a depthwise convolution
+// or a pool. So consecutive rows along an axis read some elements in common. Along that axis, a window covers Taps
+// positions (taps), with PerTap elements at each. Row r at tap t reads position RowStep*r + TapStep*t.
 type Windows struct {
 	Axis    int // the parallel axis along which consecutive rows overlap
 	Taps    int

@@ -89,8 +89,8 @@ func (s sizes) groups(part, n int) (rows []int) {
 	return rows
 }
 
-// fused returns the rows of some heads of a matrix of n rows, which has the queries of all heads, then the keys of all
-// heads, and then the values of all heads. In this order first is the first head's number, and heads their number.
+// fused returns the rows of `heads` heads, from head number first on, of a matrix of n rows. The matrix has the
+// queries of all heads, then the keys of all heads, then the values of all heads; first counts in this order.
 func (s sizes) fused(first, heads, n int) []int {
 	if n/(s.heads+2*s.kvHeads) != s.headDim { // the check of shapes will find that
 		return every(0, 1, n)
@@ -98,8 +98,8 @@ func (s sizes) fused(first, heads, n int) []int {
 	return every(first*s.headDim, 1, heads*s.headDim)
 }
 
-// neighbours returns the permutation of the n rows of a query or key matrix from the rope layout halves, in which
-// element i pairs with element i+ropeDims/2 of a head, to adjacent pairs.
+// neighbours returns a permutation of the n rows of a query or key matrix. The matrix has rope pairs in the layout of
+// halves: element i of a head pairs with element i+ropeDims/2. In the new order, the elements of a pair are adjacent.
 func (s sizes) neighbours(n int) []int {
 	rows := every(0, 1, n)
 	half := s.ropeDims / 2

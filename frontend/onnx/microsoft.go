@@ -238,7 +238,7 @@ func biasSplitGelu(c *call) tensor {
 	return x.Slice(axis, 0, half).Mul(x.Slice(axis, half.Static(), x.Dim(axis)).GeluErf())
 }
 
-// biasSoftmax builds BiasSoftmax: softmax over all axes from one on, of a sum.
+// biasSoftmax builds BiasSoftmax: softmax of a sum, over attribute axis and all later axes.
 func biasSoftmax(c *call) tensor {
 	c.must("is_inner_broadcast", AttrInt) // which axes the bias lacks, as its extents of 1 say
 	x := c.biased()

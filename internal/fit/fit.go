@@ -193,8 +193,8 @@ func (f *fit) adjust(i, which int) bool {
 	return best != now
 }
 
-// set sets one rate of tile i, its Efficiency if which is 0 or else its Alone, to the first value times step to the
-// power of steps, rounded to three digits after the point.
+// set sets one rate of tile i: its Efficiency if which is 0, and otherwise its Alone. The new rate is the first value
+// times step to the power of steps, rounded to three digits after the point.
 func (f *fit) set(i, which, steps int) {
 	f.steps[i][which] = steps
 	first := []float64{f.first[i].Efficiency, f.first[i].Alone}[which]

@@ -356,10 +356,10 @@ func reflectSides(t, v, p []float64, tau float64, first, n int) {
 // maxSteps is the most QL steps for one eigenvalue. Two or three are usual.
 const maxSteps = 60
 
-// diagonalize applies QL steps to the tridiagonal matrix with diagonal d, and e[i] next to elements i and i+1 of it,
-// until the matrix is diagonal (Golub and Van Loan, 8.3.3, with implicit shifts). d then has the eigenvalues. It
-// applies the same rotations to the rows of z. It reports whether that succeeded, which it does unless an element is
-// not finite.
+// diagonalize applies QL steps to a tridiagonal matrix until it is diagonal (Golub and Van Loan, 8.3.3, with implicit
+// shifts). d has the diagonal, and e[i] is the element next to elements i and i+1 of it. In the end d has the
+// eigenvalues. It applies the same rotations to the rows of z. It reports whether that succeeded: it fails only if an
+// element is not finite.
 func diagonalize(z, d, e []float64, n int) bool {
 	for first := range n {
 		for step := 0; ; step++ {

@@ -137,9 +137,9 @@ func maxBytes(n *ir.Node) int64 {
 	return bytes
 }
 
-// bytesAway returns, for each position at which part k could end, the number of bytes of weights that would not be on
-// their home device. It returns -1 for a position if a state would not be on its home device. home is the map given to
-// SplitLayers.
+// bytesAway returns, for each position at which part k could end, the number of bytes of weights that such a cut
+// would keep away from their home device. home maps weights and states to devices (see SplitLayers). For a position
+// that would keep a state away from its home device, bytesAway returns -1.
 func (s *layerSplitter) bytesAway(k int, home map[string]int) []int64 {
 	bytes := make([]int64, len(s.live)+1)
 	for id, n := range s.g.Nodes() {
@@ -195,9 +195,10 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 	return append(ends, n), nil
 }
 
-// bestCut returns the position at which the part that begins at position from should end, or -1 if it can end nowhere.
-// off returns how many bytes a cut is off its ideal position. A cut that is off by at most near bytes costs the bytes
-// that pass it. Any other cut costs its distance, scaled so that it is always more. Of equal cuts the closest wins.
+// bestCut returns the position at which the part that begins at position `from` should end, or -1 if it can end
+// nowhere. off returns the distance of a cut from its ideal position, in bytes. Of the cuts within the distance near,
+// it takes one past which the fewest bytes are passed, or else the cut with the least distance. Of equal cuts the
+// closest wins.
 func (s *layerSplitter) bestCut(from int, near float64, off func(at int) float64, allowed func(at int) bool) int {
 	best, bestCost, bestDistance := -1, 0.0, 0.0
 	for at := from + 1; at < len(s.live); at++ {

@@ -172,8 +172,8 @@ func (f *scoreFinder) find(s *foundAttention, n *ir.Node, factor float64) bool {
 	return false
 }
 
-// findMask continues find at an add or subtract n: argument number x continues the scores, and argument number m is a
-// mask. factor is the factor of n in the scores.
+// findMask continues find at n, an add or subtract: its argument x is the scores before, and its argument m a mask.
+// factor is the factor of n in the scores.
 func (f *scoreFinder) findMask(s *foundAttention, n *ir.Node, factor float64, x, m int) bool {
 	if s.softcap != 0 || !keepsShape(n, n.Arg(x)) || !isScoreType(n.Arg(m).DType()) {
 		return false
@@ -185,8 +185,8 @@ func (f *scoreFinder) findMask(s *foundAttention, n *ir.Node, factor float64, x,
 	return f.findMasked(s, n.Arg(x), factor, t)
 }
 
-// findMasked continues find at x, which is the scores before mask t was added, times factor. If that fails, it leaves s
-// unchanged, so that find can try another argument.
+// findMasked continues find at x, the scores before mask t was added, which have the given factor. If that fails, it
+// leaves s unchanged, so that find can try another argument.
 func (f *scoreFinder) findMasked(s *foundAttention, x *ir.Node, factor float64, t maskTerm) bool {
 	try := *s
 	t.seen = len(s.shapes)
@@ -202,8 +202,8 @@ func (f *scoreFinder) findMasked(s *foundAttention, x *ir.Node, factor float64, 
 // same effect as replacing the score by it, even in a row in which all scores are hidden.
 const leastHidden = -1e30
 
-// findHidden continues find at a where n: argument number x continues the scores, and argument number c is the value of
-// hidden scores. factor is the factor of n in the scores.
+// findHidden continues find at n, an op where that hides scores: its argument x is the scores before, and its
+// argument c the value of hidden scores. factor is the factor of n in the scores.
 func (f *scoreFinder) findHidden(s *foundAttention, n *ir.Node, factor float64, x, c int) bool {
 	lowest, ok := scalarOf(n.Arg(c))
 	if !ok || s.softcap != 0 || !(lowest*factor <= leastHidden) || !keepsShape(n, n.Arg(x)) {

@@ -66,9 +66,9 @@ func (s *submitter) groupLocked(list []*Recording) *group {
 	return nil
 }
 
-// record records all members in order as one command buffer. Unlike the barriers of separate recordings, the barrier
-// between two members orders only the stages that they use, and the one that makes results visible to the host comes
-// only once, at the end.
+// record records all members in order as one command buffer. The barrier between two members orders only the stages
+// that they use, which a barrier of separate recordings does not know. The barrier that makes results visible to the
+// host comes only once, at the end.
 func (g *group) record(d *Device) (err error) {
 	c := d.NewCommandList()
 	for _, r := range g.members {

@@ -12,9 +12,9 @@ import (
 // windows. The image is packed with its padding, in groups (see intForm). With strides, the positions along an axis are
 // split into phases by their remainder, so that the positions for neighbouring results are neighbours in a phase.
 //
-// A group has elements of several channels of the input. If there are too few channels to fill a group, as in a
-// depthwise convolution, it has neighbours along the last axis instead, and the window has a group for each part of its
-// last axis.
+// A group has elements of several channels of the input. In a depthwise convolution, for example, there are too few
+// channels to fill a group. Then it has neighbours along the last axis, and the last axis of the window is divided into
+// groups.
 
 // intConv has the sizes of a convolution of integers, and the layout of its packed image.
 type intConv struct {
