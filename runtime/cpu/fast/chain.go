@@ -123,8 +123,13 @@ func (p *chainOf[T]) task(out results[T], readers []readerOf[T], s *scratch[T], 
 	defer p.end(s)
 	step := blockBytes / int(unsafe.Sizeof(T(0)))
 	for ; lo < end; lo += step {
-		list := out.block(lo, min(step, end-lo), s.results)
-		p.run(list, readers, lo, s)
+		n := min(step, end-lo)
+		p.read(readers, lo, n, s)
+		list := s.operands[p.result][:n]
+		if len(p.code) > 0 { // otherwise storing the argument rounds it
+			list = out.block(lo, n, s.results)
+			p.apply(list, s)
+		}
 		out.put(lo, list)
 	}
 }

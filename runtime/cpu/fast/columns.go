@@ -126,14 +126,13 @@ func (r *foldRows[T]) wholeColumns(f *columnFold[T], worker int, b *columnBlock[
 	case reduces && r.out.list != nil:
 		copy(r.out.list[b.from:], results)
 	case reduces:
-		r.round(results)
 		r.out.put(b.from, results)
 	case r.out.list != nil:
 		rowFoldsOf[T](vector).columnsOut(&r.out.list[r.at(b.from, 0)], &b.x[0], r.n, r.inner, b.count)
 	default:
 		rowFoldsOf[T](vector).columnsOut(&b.rows[0], &b.x[0], r.n, b.count, b.count)
 		list, some := b.rows[:r.n*b.count], b.count
-		if r.round(list); some == r.inner {
+		if some == r.inner {
 			some = len(list) // neighbours
 		}
 		for k := 0; k < len(list); k += some {

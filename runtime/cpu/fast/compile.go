@@ -40,9 +40,30 @@ func newCompilerOf[T number]() *compilerOf[T] {
 	return &compilerOf[T]{of: map[*ir.Node]int{}, bits: map[uint64]int{}, row: map[*ir.Scalar]int{}}
 }
 
-// compile compiles nodes to a chain. The list has nodes after their arguments, and the last one is the result.
+// compile compiles nodes to a chain for results, which rounds them when it stores them. The list has nodes after their
+// arguments, and the last one is the result.
 func compile[T number](c *chains, members []*ir.Node) *chainOf[T] {
-	return newCompilerOf[T]().compile(c, members)
+	b, t := newCompilerOf[T](), members[len(members)-1].DType()
+	v := b.members(c, members)
+	if b.isWord(t) {
+		return b.chain(b.asLast(b.asWord(v)))
+	}
+	if exact := b.unrounded(v, t); exact != v {
+		return b.chain(b.result(exact))
+	}
+	return b.chain(b.asLast(v))
+}
+
+// unrounded returns the value that the last instruction rounds to dtype t to compute v, without this instruction. If v
+// is not computed so, it returns v. Results are rounded when they are stored.
+func (b *compilerOf[T]) unrounded(v int, t ir.DType) int {
+	name, ok := b.rounding(t)
+	last := len(b.code) - 1
+	if !ok || last < 0 || b.code[last].out != v || b.code[last].primitiveOf != b.primitive(name) {
+		return v
+	}
+	v, b.code = b.code[last].in[0], b.code[:last]
+	return v
 }
 
 // compile compiles nodes to a chain. The compiler may have the values of some nodes already.
@@ -67,9 +88,9 @@ func (b *compilerOf[T]) members(c *chains, members []*ir.Node) (result int) {
 	return result
 }
 
-// result returns v as the result of a fold's chain, which the fold reduces and does not store. If no instruction
-// computes v (it is an argument, for example), the chain needs no code. Otherwise the last instruction must compute
-// it (asLast).
+// result returns v as the result of a chain that does not store it: a fold reduces it, or method put of results rounds
+// and stores it. If no instruction computes v (it is an argument, for example), the chain needs no code. Otherwise the
+// last instruction must compute it (asLast).
 func (b *compilerOf[T]) result(v int) int {
 	if b.values[v] != (value[T]{}) {
 		b.code = nil

@@ -234,9 +234,6 @@ func (f *fold[T]) compileSteps(c *chains, members []*ir.Node, kept []*ir.Scalar)
 		f.weights = append(f.weights, b.values[at].arg)
 		v = b.instruction(b.primitive([]string{"*", "+"}[i]), []int{v, at})
 	}
-	if name, ok := b.rounding(n.DType()); ok {
-		v = b.instruction(b.primitive(name), []int{v})
-	}
 	list.each = b.chain(b.asLast(v))
 	f.args = list.each.args
 	return list

@@ -14,10 +14,10 @@ import (
 
 // format describes how elements of a dtype of at most 16 bits are converted to 32 bits, as floats or words, and back.
 type format struct {
-	// load and store convert n elements, a multiple of lanes; nil without assembly.
+	// load and store convert n elements, a multiple of lanes; nil without assembly. store rounds floats.
 	load  func(dst *float32, src *byte, n int)
 	store func(dst *byte, src *float32, n int)
-	// get and put convert one element.
+	// get and put convert one element. put rounds floats.
 	get func(src []byte) float32
 	put func(dst []byte, x float32)
 }
@@ -37,6 +37,8 @@ var formats = map[ir.DType]*format{
 		bits := math.Float32bits(x)
 		if x != x {
 			bits |= 1 << 22
+		} else {
+			bits += 0x7fff + bits>>16&1 // to the nearest, of two the even one
 		}
 		binary.LittleEndian.PutUint16(dst, uint16(bits>>16))
 	}},
@@ -118,7 +120,8 @@ func loader[T number](s *interp.Stored) func(dst []T, from, step int) {
 	}
 }
 
-// storer returns results.store for elements in the format of tensors.
+// storer returns results.store for elements in the format of tensors. It rounds floats once: from 64 bits they are
+// first rounded to odd.
 func storer[T number](s *interp.Stored) func(at int, list []T) {
 	f, size := formats[s.DType], s.DType.BlockBytes()
 	write := func(at int, list []float32) {
@@ -141,7 +144,7 @@ func storer[T number](s *interp.Stored) func(at int, list []T) {
 		for len(list) > 0 {
 			part := room[:min(len(list), block)]
 			if wide := any(list[:len(part)]).([]float64); ofFloats {
-				floatsOf(part, wide)
+				oddFloatsOf(part, wide)
 			} else {
 				lowWordsOf(wordsOf(part), wide)
 			}

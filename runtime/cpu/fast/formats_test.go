@@ -2,8 +2,11 @@ package fast
 
 import (
 	"bytes"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
@@ -104,6 +107,120 @@ func TestTruths(t *testing.T) {
 	for i, b := range out["o"].Bytes {
 		if want := min(x.Bytes[i], 1); b != want {
 			t.Errorf("byte %d became %d, want %d", x.Bytes[i], b, want)
+		}
+	}
+}
+
+// TestFormatsRound stores numbers that a format does not have, in lists of all lengths around a vector. They become what
+// package ir rounds them to, once: also next to ties, NaN, and beyond the range.
+func TestFormatsRound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(14, 2))
+	for d := range formats {
+		if !d.IsFloat() {
+			continue
+		}
+		for n := range 3 * lanes {
+			floats, doubles := anyFloats(rng, n), make([]float64, n)
+			for i, x := range floats {
+				if i%3 == 0 { // a tie, or just beside it
+					a := ir.RoundTo(float64(x), d)
+					x = float32((a + ir.RoundTo(a*(1+math.Exp2(float64(-1-rng.IntN(12)))), d)) / 2)
+					floats[i] = math.Float32frombits(math.Float32bits(x) + uint32(rng.IntN(3)) - 1)
+				}
+				doubles[i] = float64(floats[i]) * (1 + (rng.Float64()-0.5)*1e-9)
+			}
+			bytes, have := make([]byte, n*d.BlockBytes()), make([]float64, n)
+			check := func(width int, x func(i int) float64) {
+				ir.DecodeFloats(have, d, bytes)
+				for i, y := range have {
+					if want := ir.RoundTo(x(i), d); !same(float32(y), float32(want), 0) {
+						t.Fatalf("%s: %v of %d bits, element %d of %d, became %g, want %g", d, x(i), width, i, n, y, want)
+					}
+				}
+			}
+			storer[float32](&interp.Stored{DType: d, Bytes: bytes})(0, floats)
+			check(32, func(i int) float64 { return float64(floats[i]) })
+			storer[float64](&interp.Stored{DType: d, Bytes: bytes})(0, doubles)
+			check(64, func(i int) float64 { return doubles[i] })
+		}
+	}
+}
+
+// TestRoundedResults compares results of 16 bits with the interpreter, for elements that float32 represents and the
+// dtype does not. They are rounded in the format of tensors, and in 32 bits where the program wants
+// them so, as it does for the new value of a state.
+func TestRoundedResults(t *testing.T) { eachWidth(t, testRoundedResults) }
+
+func testRoundedResults(t *testing.T) {
+	rng := rand.New(rand.NewPCG(14, 3))
+	for _, d := range []ir.DType{ir.F16, ir.BF16} {
+		for _, of := range []string{"cumsum %x {axis=1}", "cumsum %x {axis=0}", "mul %x, %x", "cast %f {dtype=TYPE}",
+			"cast %d {dtype=TYPE}", "cast %i {dtype=TYPE}", "softmax %z {axis=1}", "softmax %z {axis=0}", "l2_normalize %z",
+			"group_norm %z4 {groups=1}", "sum %x {axes=[1], keepdims=true}"} {
+			cols, exact := 13, !strings.Contains(of, "%z")
+			if strings.HasPrefix(of, "sum") {
+				cols = 1
+			}
+			g, err := ir.Parse(strings.ReplaceAll(fmt.Sprintf(`graph "g" {
+				%%s = state {name="s", dtype=TYPE, shape=[3,%d]}
+				%%x = input {name="x", dtype=TYPE, shape=[3,13]}
+				%%z = input {name="z", dtype=TYPE, shape=[3,13]}
+				%%f = input {name="f", dtype=f32, shape=[3,13]}
+				%%d = input {name="d", dtype=f64, shape=[3,13]}
+				%%i = input {name="i", dtype=i64, shape=[3,13]}
+				%%z4 = reshape %%z {shape=[3,13,1]}
+				%%y = %s
+				%%r = reshape %%y {shape=[3,%[1]d]}
+				%%again = cast %%r {dtype=f32}
+				update %%s = %%r
+				output "y" %%again
+			}`, cols, of), "TYPE", d.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := map[string]*ir.Data{}
+			for name, x := range map[string]ir.DType{"x": d, "z": d, "f": ir.F32, "d": ir.F64} {
+				list := make([]float64, 3*13)
+				for i := range list {
+					// Sums of these have at most 20 bits, so that they are exact in any order.
+					list[i] = float64(rng.IntN(2048)) / float64(int(16)<<(i%3*3))
+					if x == d {
+						list[i] = ir.RoundTo(list[i], d)
+					}
+				}
+				if in[name], err = ir.FromFloats(x, list, 3, 13); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if in["i"], err = ir.NewData(ir.I64, 3, 13); err != nil {
+				t.Fatal(err)
+			}
+			ints := make([]int64, 3*13)
+			for i := range ints {
+				ints[i] = int64(rng.IntN(60000))
+			}
+			ir.EncodeInts(in["i"].Bytes, ir.I64, ints)
+			var results [2]*ir.Data
+			for k, options := range []interp.Options{{}, {Replace: Kernels}} {
+				p, err := interp.New(g, options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := p.Run(t.Context(), in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				results[k] = out["y"]
+			}
+			want, _ := results[0].Floats()
+			have, _ := results[1].Floats()
+			for i, y := range have {
+				// Where functions differ by the last bits of float32, the rounded results may be neighbours.
+				near := !exact && math.Abs(y-want[i]) <= max(math.Abs(want[i])*0x1p-7, 0x1p-24)
+				if y != ir.RoundTo(y, d) || y != want[i] && !near {
+					t.Errorf("%s, %s: element %d is %v, want %v", d, of, i, y, want[i])
+				}
+			}
 		}
 	}
 }

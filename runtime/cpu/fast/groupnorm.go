@@ -53,11 +53,6 @@ func groupNorm[T number](c *interp.Call) error {
 						to[i] = T(float64((float64(x)-mean)*scale*w) + b)
 					}
 				}
-				if t := c.Node.DType(); t != ir.F32 && t != ir.F64 {
-					round := primitives[roundings[t]]
-					list := any(to).([]float32)
-					round.apply(list, list, list, list)
-				}
 				out.put(at, to)
 			}
 		}

@@ -72,8 +72,8 @@ func bytesOfWords(dst *byte, src *float32, n int)
 // halvesOfWords sets dst to the low halves of n words; n is a multiple of 8.
 func halvesOfWords(dst *byte, src *float32, n int)
 
-// narrowF16 sets dst to n floats that f16 represents; n is a multiple of 8.
+// narrowF16 sets dst to n floats, rounded to f16; n is a multiple of 8.
 func narrowF16(dst *byte, src *float32, n int)
 
-// narrowBF16 sets dst to n floats that bf16 represents, or NaN; n is a multiple of 8.
+// narrowBF16 sets dst to n floats, rounded to bf16; n is a multiple of 8.
 func narrowBF16(dst *byte, src *float32, n int)

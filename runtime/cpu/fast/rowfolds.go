@@ -88,10 +88,7 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 			r.elements(in, at)
 		}
 		f(&out[0], &in[0], lists[0], lists[1], &checks[0], eps, count, r.n)
-		if r.out.list == nil {
-			r.round(out)
-			r.out.put(row*each, out)
-		}
+		r.out.put(row*each, out)
 		r.again(worker, row, checks[:count])
 	}
 	return true
@@ -133,14 +130,6 @@ func (f *fold[T]) addend() float64 {
 		return float64(a.Int("correction"))
 	}
 	return 0
-}
-
-// round rounds results to the node's dtype.
-func (f *fold[T]) round(list []T) {
-	var b *compilerOf[T] // these methods read only its type
-	if name, ok := b.rounding(f.node.DType()); ok {
-		b.primitive(name).apply(list, list, list, list)
-	}
 }
 
 // again computes rows from number `from` on again if the assembly overflowed or has NaN.

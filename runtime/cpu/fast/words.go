@@ -128,33 +128,45 @@ func lowWordsOf(dst []int32, src []float64) {
 	converted(dst, src, between.wordsOfLongs, func(x float64) int32 { return int32(long(x)) })
 }
 
-// results is the memory of a kernel's results, which are computed as elements of type T.
+// results is the memory of a kernel's results, which are computed as elements of type T, and rounded to the result's
+// dtype when they are stored.
 type results[T number] struct {
-	list  []T                    // the results, if memory has them as T
-	store func(at int, list []T) // otherwise stores results from number at on
+	list  []T                    // the results, if memory has them as T and they need no rounding
+	store func(at int, list []T) // otherwise rounds and stores results from number at on
 }
 
 // resultsOf returns how a kernel stores its results: the list of the result if it has type T, or a function that
-// converts them.
+// rounds and converts them.
 func resultsOf[T number](c *interp.Call) results[T] {
 	var r results[T]
 	if c.Stored != nil {
 		r.store = storer[T](c.Stored)
 		return r
 	}
+	t := c.Node.DType()
+	round := func(out, list []float32) { primitives[roundings[t]].apply(out, list, list, list) }
 	switch r := any(&r).(type) {
 	case *results[float32]:
-		r.list = outOf(c)
+		if c.Out != nil && t != ir.F32 {
+			r.store = func(at int, list []float32) { round(c.Out[at:][:len(list)], list) }
+		} else {
+			r.list = outOf(c)
+		}
 	case *results[float64]:
 		switch {
 		case c.Doubles != nil:
 			r.list = c.Doubles
 		case c.Ints != nil:
 			r.list = bitsOfLongs(c.Ints)
-		case c.Out != nil:
+		case c.Out != nil && t == ir.F32:
 			r.store = func(at int, list []float64) { floatsOf(c.Out[at:][:len(list)], list) }
+		case c.Out != nil:
+			r.store = func(at int, list []float64) {
+				out := c.Out[at:][:len(list)]
+				oddFloatsOf(out, list)
+				round(out, out)
+			}
 		default:
-			t := c.Node.DType()
 			r.store = func(at int, list []float64) {
 				words := c.Words[at:][:len(list)]
 				lowWordsOf(words, list) // u32 has the word's bits
@@ -175,7 +187,7 @@ func (r *results[T]) block(at, n int, scratch []T) []T {
 	return scratch[:n]
 }
 
-// put stores results from number at on that were computed in a block.
+// put rounds and stores results from number at on that were computed in a block.
 func (r *results[T]) put(at int, block []T) {
 	if r.list == nil {
 		r.store(at, block)

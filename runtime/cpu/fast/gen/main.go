@@ -607,14 +607,20 @@ func primitives() {
 		VCVTPH2PS(half, x)
 	})
 	primitive("toBF16", "the bf16 nearest to x, of two the even one", 1, func(x, _, _ VecVirtual) {
-		isNaN, up := YMM(), YMM()
-		VCMPPS(Imm(unordered), x, x, isNaN)
-		VPSRLD(Imm(16), x, up)
-		VPAND(word(YMM(), 1), up, up)
-		VPADDD(word(YMM(), 0x7fff), up, up)
-		VPADDD(x, up, up)
-		VPSRLD(Imm(16), up, up)
-		VPSLLD(Imm(16), up, up)
-		VBLENDVPS(isNaN, x, up, x)
+		roundBF16(x)
+		VPSRLD(Imm(16), x, x)
+		VPSLLD(Imm(16), x, x)
 	})
+}
+
+// roundBF16 generates code that changes x so that its upper halves are the nearest bf16, of two the even one.
+func roundBF16(x VecVirtual) {
+	isNaN, quiet, up := YMM(), YMM(), YMM()
+	VCMPPS(Imm(unordered), x, x, isNaN)
+	VPOR(word(YMM(), 1<<22), x, quiet)
+	VPSRLD(Imm(16), x, up)
+	VPAND(word(YMM(), 1), up, up)
+	VPADDD(word(YMM(), 0x7fff), up, up)
+	VPADDD(x, up, up)
+	VBLENDVPS(isNaN, quiet, up, x)
 }

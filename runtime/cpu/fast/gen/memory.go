@@ -85,17 +85,15 @@ func memory() {
 		VPAND(from, word(YMM(), 0xffff), y)
 		halves(y, to)
 	})
-	convert("narrowF16", "n floats that f16 represents", "byte", "float32", 2, 4, func(from, to Mem) {
+	convert("narrowF16", "n floats, rounded to f16", "byte", "float32", 2, 4, func(from, to Mem) {
 		y := YMM()
 		VMOVUPS(from, y)
 		VCVTPS2PH(Imm(0), y, to)
 	})
-	convert("narrowBF16", "n floats that bf16 represents, or NaN", "byte", "float32", 2, 4, func(from, to Mem) {
-		y, isNaN := YMM(), YMM()
+	convert("narrowBF16", "n floats, rounded to bf16", "byte", "float32", 2, 4, func(from, to Mem) {
+		y := YMM()
 		VMOVUPS(from, y)
-		VCMPPS(Imm(unordered), y, y, isNaN)
-		VPAND(word(YMM(), 1<<22), isNaN, isNaN)
-		VPOR(isNaN, y, y)
+		roundBF16(y)
 		VPSRLD(Imm(16), y, y)
 		halves(y, to)
 	})
