@@ -199,6 +199,17 @@ func (l exprs) inside(x, lo, hi kernel.Index) *kernel.Expr {
 	return l.is(ir.OpAnd, test(ir.OpGe, x, lo), test(ir.OpLt, x, hi))
 }
 
+// and returns the condition that a and b hold. nil stands for a condition that always holds.
+func (l exprs) and(a, b *kernel.Expr) *kernel.Expr {
+	switch {
+	case b.Kind == kernel.ExprConst && b.Int != 0:
+		return a
+	case a == nil:
+		return b
+	}
+	return l.is(ir.OpAnd, a, b)
+}
+
 // where returns a if cond is true, else b. The kernel may load both, so their coordinates must be in range in any case.
 func (l exprs) where(cond, a, b *kernel.Expr, t ir.DType) *kernel.Expr {
 	if cond.Kind == kernel.ExprConst {
@@ -268,12 +279,7 @@ func (l *lowerer) pad(n *ir.Node, at []kernel.Index) *kernel.Expr {
 		// The load happens outside of the argument too, before where replaces its value, so it must stay in bounds.
 		lo := kernel.Const(low[i])
 		from[i] = kernel.Clamp(at[i].Minus(lo), kernel.Last(d))
-		in := l.inside(at[i], lo, lo.Plus(kernel.DimIndex(d)))
-		if inside == nil {
-			inside = in
-		} else {
-			inside = l.is(ir.OpAnd, inside, in)
-		}
+		inside = l.and(inside, l.inside(at[i], lo, lo.Plus(kernel.DimIndex(d))))
 	}
 	fill := l.b.Number(n.DType(), n.Attrs().Float("value"))
 	if x.Shape().MaxElems() == 0 { // there is no element to load

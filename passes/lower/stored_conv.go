@@ -237,9 +237,13 @@ func (w *StoredConv) lowerMatMul(l *lowerer) {
 	col := l.parallel(ir.Shape{w.outputs()})[0]
 	l.k.Fold = ir.Dim{Add: w.windowShape().MaxElems()}
 	at := kernel.Unflatten(slices.Concat(ir.Shape{w.images()}, w.pitch), row)
+	var inside *kernel.Expr
 	for i, d := range w.n.Shape()[2:] {
-		l.guardRow(l.inside(at[1+i], kernel.Const(0), kernel.DimIndex(d)))
+		inside = l.and(inside, l.inside(at[1+i], kernel.Const(0), kernel.DimIndex(d)))
 		at[1+i] = kernel.Clamp(at[1+i], kernel.Last(d)) // later code may assume that it is in range
+	}
+	if inside != nil {
+		l.k.Guard = &kernel.Guard{Row: inside}
 	}
 	l.at, l.space = slices.Concat([]kernel.Index{at[0], col}, at[1:]), w.n.Shape()
 	w.addOperands(l, row, col)
@@ -275,17 +279,6 @@ func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
 	p := kernel.MatMul{A: a, B: b, Name: "acc", Operands: w.dtype, HalfSums: w.halfSums}
 	l.k.MatMuls = []kernel.MatMul{p}
 	l.accs[w.n] = []*kernel.Expr{l.b.Acc(0, p.Sums(), "acc")}
-}
-
-// guardRow makes the kernel skip rows for which a condition is false.
-func (l *lowerer) guardRow(cond *kernel.Expr) {
-	switch {
-	case cond.Kind == kernel.ExprConst && cond.Int != 0:
-	case l.k.Guard == nil:
-		l.k.Guard = &kernel.Guard{Row: cond}
-	default:
-		l.k.Guard.Row = l.is(ir.OpAnd, l.k.Guard.Row, cond)
-	}
 }
 
 // Feeds reports whether this convolution can store its results directly as the stored argument of convolution `to`.

@@ -78,7 +78,7 @@ func (l *lowerer) forwardTap(n *ir.Node, out, k []kernel.Index) tap {
 // add appends coordinate x along the next axis of the argument, which has extent d.
 func (t *tap) add(l *lowerer, x kernel.Index, d ir.Dim) {
 	t.at = append(t.at, kernel.Clamp(x, kernel.Last(d)))
-	t.addCondition(l, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
+	t.inside = l.and(t.inside, l.inside(x, kernel.Const(0), kernel.DimIndex(d)))
 }
 
 // backwardTap returns the tap of window element k for result out of a transposed convolution: the i with i*stride - low
@@ -96,22 +96,11 @@ func (l *lowerer) backwardTap(n *ir.Node, out, k []kernel.Index) tap {
 		v, stride, zero := l.b.FromIndex(x), l.b.Integer(ir.I32, w.Stride[i]), l.b.Integer(ir.I32, 0)
 		quo := l.i32(ir.OpDiv, v, stride)
 		t.at = append(t.at, l.indexOf(quo, kernel.Last(d)))
-		t.addCondition(l, l.is(ir.OpGe, v, zero))
-		t.addCondition(l, l.is(ir.OpEq, l.i32(ir.OpRem, v, stride), zero))
-		t.addCondition(l, l.is(ir.OpLt, quo, l.b.FromIndex(kernel.DimIndex(d))))
+		t.inside = l.and(t.inside, l.is(ir.OpGe, v, zero))
+		t.inside = l.and(t.inside, l.is(ir.OpEq, l.i32(ir.OpRem, v, stride), zero))
+		t.inside = l.and(t.inside, l.is(ir.OpLt, quo, l.b.FromIndex(kernel.DimIndex(d))))
 	}
 	return t
-}
-
-// addCondition adds a condition for being in range.
-func (t *tap) addCondition(l *lowerer, cond *kernel.Expr) {
-	switch {
-	case cond.Kind == kernel.ExprConst && cond.Int != 0:
-	case t.inside == nil:
-		t.inside = cond
-	default:
-		t.inside = l.is(ir.OpAnd, t.inside, cond)
-	}
 }
 
 // tapValue returns the element of x at a tap, or the number `outside` if the tap is in the padding. outer are the batch

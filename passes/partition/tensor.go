@@ -384,10 +384,7 @@ func (s *tensorSplitter) byRows(n *ir.Node, args []placed) (placed, bool) {
 // positionsElsewhere reports whether the positions of rope n are along another axis than the given one, and are the
 // same for all slices along the given axis.
 func (s *tensorSplitter) positionsElsewhere(n *ir.Node, axis int) bool {
-	at := n.Attrs().Int("axis")
-	if at < 0 {
-		at += n.Rank()
-	}
+	at, _ := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank()) // the shape rule has checked it
 	return at != axis && n.Args()[1].Rank() == 1
 }
 
@@ -408,10 +405,7 @@ func (s *tensorSplitter) sliceFirstArgs(n *ir.Node, args []placed, axis, sliced 
 // acrossPositions computes a slice of an op that reads or writes at positions along one axis, such as index_select, if
 // its first argument is a slice along another axis. Every slice then uses the same positions.
 func (s *tensorSplitter) acrossPositions(n *ir.Node, args []placed) (placed, bool) {
-	at := n.Attrs().Int("axis")
-	if at < 0 {
-		at += n.Args()[0].Rank()
-	}
+	at, _ := ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Args()[0].Rank()) // the shape rule has checked it
 	axis, sliced := args[0].axis, 1
 	switch {
 	case axis < 0 || axis == at:
