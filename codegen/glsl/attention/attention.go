@@ -18,6 +18,7 @@ import (
 // score appears, it rescales both sums.
 type attention struct {
 	*emit.Emitter
+	self   expr.Expr // the invocation's number in the workgroup
 	tile   schedule.AttentionTile
 	a      *kernel.Attention    // of the kernel
 	ax     kernel.AttentionAxes // ids of its axes
@@ -32,10 +33,10 @@ const (
 	accSums  = 2 // an element of its weighted sum of values
 )
 
-// newAttention returns the writer of an attention, and sets the grid. It returns nil if the grid is too large.
+// newAttention returns the writer of an attention, and sets the grid. After an error it returns nil.
 func newAttention(e *emit.Emitter) *attention {
-	f := &attention{Emitter: e, tile: schedule.AttentionTileOf(e.Sched), a: e.K.Attention, ax: e.K.AttentionAxes(),
-		query0: expr.Of("0u")}
+	f := &attention{Emitter: e, self: e.SelfIndex(), tile: schedule.AttentionTileOf(e.Sched), a: e.K.Attention,
+		ax: e.K.AttentionAxes(), query0: expr.Of("0u")}
 	f.width = int(e.K.Parallel[f.ax.Value].Add)
 	if f.tile.Splits > 1 && e.K.Parallel[f.ax.Split].Is(1) {
 		e.Fail("the kernel is to be split into %d first", f.tile.Splits)
@@ -252,7 +253,6 @@ func (f *attention) ifRow(r expr.Expr, body func()) {
 // flashRows is an invocation's share of the tile's rows: some rows, and of each row the parts that this lane computes.
 type flashRows struct {
 	*attention
-	self  expr.Expr
 	lane  expr.Expr // the invocation's number among the lanes of a row
 	lanes int
 	rows  int // number of rows of an invocation

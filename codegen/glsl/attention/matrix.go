@@ -24,13 +24,12 @@ import (
 // each subgroup converts its scores to weights in shared memory.
 func EmitMatrix(e *emit.Emitter) {
 	s := e.Sched.(kernel.FlashMatrix)
-	self := e.SelfIndex()
 	f := newAttention(e)
 	if e.Err != nil {
 		return
 	}
 	e.Need(emit.NeedCoopMat, emit.NeedMemoryModel, emit.NeedFloat16)
-	m := &flashMatrix{attention: f, s: s, self: self, frag: s.FragM,
+	m := &flashMatrix{attention: f, s: s, frag: s.FragM,
 		inRegisters: e.Launch.Variant == kernel.VarFlashMatrix2}
 	if m.inRegisters {
 		e.Need(emit.NeedCoopMat2, emit.NeedMaintenance4)
@@ -50,7 +49,6 @@ func EmitMatrix(e *emit.Emitter) {
 type flashMatrix struct {
 	*attention
 	s                kernel.FlashMatrix
-	self             expr.Expr
 	frag             int       // rows and columns of a fragment
 	dots, cols, keys int       // fragments of a subgroup along the contraction axis, of a result, and of a tile of keys
 	subgroups, parts int       // subgroups of the workgroup, and subgroups that share the same rows

@@ -15,15 +15,14 @@ import (
 // holds one step in registers, not a whole tile.
 func EmitTile(e *emit.Emitter) {
 	s := e.Sched.(kernel.FlashTile)
-	self := e.SelfIndex()
 	f := newAttention(e)
 	if e.Err != nil {
 		return
 	}
-	t := &flashTile{s: s, strip: s.TileM / s.ThreadM, flashRows: flashRows{attention: f, self: self,
+	t := &flashTile{s: s, strip: s.TileM / s.ThreadM, flashRows: flashRows{attention: f,
 		lanes: s.TileN / s.ThreadN, rows: s.ThreadM, keys: s.ThreadN}}
 	t.quads = schedule.FlashQuads(f.width, t.lanes)
-	t.lane, t.row = e.PlaceInTile(self, t.lanes, s.Paired, "lane_of_row", "row0")
+	t.lane, t.row = e.PlaceInTile(f.self, t.lanes, s.Paired, "lane_of_row", "row0")
 	t.declare()
 	first, end := t.keyRange()
 

@@ -17,17 +17,16 @@ import (
 // subgroup by shuffles and then in shared memory.
 func EmitVec(e *emit.Emitter) {
 	s := e.Sched.(kernel.FlashVec)
-	self := e.SelfIndex()
 	f := newAttention(e)
 	if e.Err != nil {
 		return
 	}
-	v := &flashVec{s: s, teams: s.Workgroup / s.LanesPerRow, flashRows: flashRows{attention: f, self: self,
+	v := &flashVec{s: s, teams: s.Workgroup / s.LanesPerRow, flashRows: flashRows{attention: f,
 		lanes: s.LanesPerRow, rows: s.ThreadM, keys: s.ThreadN}}
 	v.dots = schedule.FlashQuads(int(f.a.Dot.Add), v.lanes)
 	v.quads = schedule.FlashQuads(f.width, v.lanes)
-	v.lane = v.Variable("uint", "lane_of_key", expr.Remainder(self, v.lanes, s.Workgroup))
-	v.team = v.Variable("uint", "team", expr.Quotient(self, v.lanes, s.Workgroup))
+	v.lane = v.Variable("uint", "lane_of_key", expr.Remainder(v.self, v.lanes, s.Workgroup))
+	v.team = v.Variable("uint", "team", expr.Quotient(v.self, v.lanes, s.Workgroup))
 	v.readQueries()
 	v.declare()
 	first, end := v.keyRange()
