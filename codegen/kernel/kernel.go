@@ -277,6 +277,17 @@ func (k *Kernel) Roots() []*Expr {
 	return roots
 }
 
+// Loads returns the number of loads of each binding by one point of the kernel.
+func (k *Kernel) Loads() map[int]int64 {
+	n := map[int]int64{}
+	Walk(k.Roots(), func(e *Expr) {
+		if e.Kind == ExprLoad {
+			n[e.Bind]++
+		}
+	})
+	return n
+}
+
 // WalkIndices calls visit for the index of every load, store and index value.
 func (k *Kernel) WalkIndices(visit func(Index)) {
 	Walk(k.Roots(), func(e *Expr) {

@@ -204,15 +204,9 @@ func (h heuristics) tiledTime(k *kernel.Kernel, caps device.Caps, splits bool) (
 
 // moveTime is the time in nanoseconds of a kernel's memory traffic. It counts only the parts of buffers that are read.
 func (h heuristics) moveTime(k *kernel.Kernel) float64 {
-	loads := map[int]int64{}
-	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		if e.Kind == kernel.ExprLoad {
-			loads[e.Bind]++
-		}
-	})
 	evaluations := points(append(slices.Clone(k.Parallel), ir.D(int(max(k.Fold.Max(), 1))))) // of each load
 	bytes := int64(0)
-	for bind, n := range loads {
+	for bind, n := range k.Loads() {
 		b := k.Bindings[bind]
 		bytes += min(int64(bindingBytes(b)), n*evaluations*int64(b.DType.BlockBytes()))
 	}

@@ -9,12 +9,7 @@ import (
 
 // countAccesses returns the number of loads and stores of each binding by one point of a kernel.
 func countAccesses(k *kernel.Kernel) map[int]int64 {
-	n := map[int]int64{}
-	kernel.Walk(k.Roots(), func(e *kernel.Expr) {
-		if e.Kind == kernel.ExprLoad {
-			n[e.Bind]++
-		}
-	})
+	n := k.Loads()
 	for _, s := range k.Stores {
 		n[s.Bind]++
 	}
