@@ -54,8 +54,8 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	return scatters{r}.decomposed(n, args)
 }
 
-// ordered decomposes an argsort or top_k_indices, or returns nil if the row is short enough to be sorted by one
-// workgroup.
+// ordered returns the indices in the order of a sort, argsort or top_k_indices, or nil if the row is short enough to be
+// sorted by one workgroup.
 func (r *rewriter) ordered(n, x *ir.Node) *ir.Node {
 	if sortsInWorkgroup(n) {
 		return nil

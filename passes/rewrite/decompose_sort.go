@@ -50,11 +50,8 @@ func chunkOfTop(length int64) int64 {
 
 // argsort returns the indices that sort x in the order of n, a sort op: a gather by them gives the sorted values.
 func (r *rewriter) argsort(n, x *ir.Node) *ir.Node {
-	if !sortsInWorkgroup(n) {
-		if out := r.longOrder(n, x); out != nil {
-			return out
-		}
-		return r.orderByCounting(n, x)
+	if out := r.ordered(n, x); out != nil {
+		return out
 	}
 	return r.unary(ir.OpArgsort, x, attr("axis", n.Attrs().Int("axis")),
 		attr("descending", n.Attrs().Bool("descending")))
