@@ -30,8 +30,13 @@ func emitCustom(e *emit.Emitter) *Shader {
 		e.Need(n)
 	}
 	buffers := customBuffers(e, c)
+	grid, err := c.Grid()
+	if err != nil {
+		e.Fail("%v", err)
+		return nil
+	}
 	if k.SPIRV != nil {
-		return customModule(e, c)
+		return customModule(e, c, grid)
 	}
 	var main, global strings.Builder
 	for i, t := range c.Types {
@@ -48,11 +53,6 @@ func emitCustom(e *emit.Emitter) *Shader {
 			h, _ := lib.Find(helper, "float")
 			buffers += h.Definition("float").String()
 		}
-	}
-	grid, err := c.Grid()
-	if err != nil {
-		e.Fail("%v", err)
-		return nil
 	}
 	return &Shader{Source: customSource(e, c, buffers, global.String(), main.String()), Grid: grid,
 		Needs: e.SortedNeeds(), SharedBytes: k.SharedBytes, Workgroup: e.Launch.Workgroup}
@@ -79,7 +79,7 @@ func customSource(e *emit.Emitter, c *kernel.Custom, buffers, global, main strin
 
 // customModule returns the shader of a custom kernel that is a SPIR-V module, or nil after an error, which it records.
 // The shader's source is a comment that names the module.
-func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
+func customModule(e *emit.Emitter, c *kernel.Custom, grid kernel.Grid) *Shader {
 	k := c.Kernel()
 	want := spv.Kernel{Args: c.Args, Results: len(k.Outputs), Shared: k.SharedBytes, Constants: len(k.Constants)}
 	for i, n := range k.Workgroup {
@@ -95,11 +95,6 @@ func customModule(e *emit.Emitter, c *kernel.Custom) *Shader {
 		return nil
 	}
 	values, err := c.Constants()
-	if err != nil {
-		e.Fail("%v", err)
-		return nil
-	}
-	grid, err := c.Grid()
 	if err != nil {
 		e.Fail("%v", err)
 		return nil

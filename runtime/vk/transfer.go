@@ -178,10 +178,7 @@ func (d *Device) uploadToNew(ctx context.Context, dst *Buffer, offset int64, src
 // upload copies size bytes to dst at an offset. It calls fill for each piece of the copy. o is the order of the copy
 // relative to recordings.
 func (d *Device) upload(ctx context.Context, dst *Buffer, offset, size int64, fill fillFunc, o order) error {
-	if err := runtime.CheckContext(ctx); err != nil {
-		return fmt.Errorf("vk: upload: %w", err)
-	}
-	if err := d.checkTransfer("upload", dst, offset, size); err != nil || size == 0 {
+	if err := d.checkTransfer(ctx, "upload", dst, offset, size); err != nil || size == 0 {
 		return err
 	}
 	d.traffic.in.Add(uint64(size))
@@ -220,10 +217,7 @@ func (d *Device) Download(ctx context.Context, dst []byte, src *Buffer, offset i
 // download copies from src at the given offset to dst, in order o relative to recordings, and waits for that.
 func (d *Device) download(ctx context.Context, dst []byte, src *Buffer, offset int64, o order) error {
 	size := int64(len(dst))
-	if err := runtime.CheckContext(ctx); err != nil {
-		return fmt.Errorf("vk: download: %w", err)
-	}
-	if err := d.checkTransfer("download", src, offset, size); err != nil || size == 0 {
+	if err := d.checkTransfer(ctx, "download", src, offset, size); err != nil || size == 0 {
 		return err
 	}
 	d.traffic.out.Add(uint64(size))
@@ -320,8 +314,11 @@ func (d *Device) directChunks(ctx context.Context, b *Buffer, offset, size int64
 	return nil
 }
 
-// checkTransfer returns an error if the range cannot be copied on this device.
-func (d *Device) checkTransfer(doing string, b *Buffer, offset, size int64) error {
+// checkTransfer returns an error if there is no context, or if the range cannot be copied on this device.
+func (d *Device) checkTransfer(ctx context.Context, doing string, b *Buffer, offset, size int64) error {
+	if err := runtime.CheckContext(ctx); err != nil {
+		return fmt.Errorf("vk: %s: %w", doing, err)
+	}
 	if err := d.checkUsable(doing); err != nil {
 		return err
 	}
