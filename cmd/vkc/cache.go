@@ -1,11 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -22,7 +18,7 @@ type caches struct {
 	root      string // empty if the caches are off
 	programs  *progcache.Cache
 	shaders   cachefile.Dir
-	pipelines string // directory
+	pipelines cachefile.Dir
 }
 
 // openCaches returns the user's caches, or an error if they are off or cannot be trusted.
@@ -34,7 +30,8 @@ func openCaches() (*caches, error) {
 	if root == "" {
 		return nil, fmt.Errorf("caches are off, because $%s is off: set it to a directory", cachefile.Env)
 	}
-	return &caches{root, progcache.Open(root), spirv.OpenCache(root), cachefile.PipelineDir(root)}, nil
+	return &caches{root, progcache.Open(root), spirv.OpenCache(root),
+		cachefile.Pipelines(cachefile.PipelineDir(root))}, nil
 }
 
 // cacheInfo is the output of vkc cache ls --json.
@@ -115,12 +112,11 @@ func (a *app) cacheList(asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	info.Shaders = cacheSum(shaders)
-	files, err := c.pipelineFiles()
+	pipelines, err := c.pipelines.Stats()
 	if err != nil {
 		return err
 	}
-	info.Pipelines = sumFiles(files)
+	info.Shaders, info.Pipelines = cacheSum(shaders), cacheSum(pipelines)
 	if asJSON {
 		return a.printJSON(info)
 	}
@@ -188,47 +184,11 @@ func (a *app) cacheClear() error {
 	if err != nil {
 		return err
 	}
-	files, err := c.pipelineFiles()
+	pipelines, err := c.pipelines.Clear()
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		if err := os.Remove(filepath.Join(c.pipelines, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
 	_, err = fmt.Fprintf(a.stdout, "removed %d programs, %d shaders, %d pipeline caches: %s\n", programs.Entries,
-		shaders.Entries, len(files),
-		size(programs.Bytes+shaders.Bytes+sumFiles(files).Bytes))
+		shaders.Entries, pipelines.Entries, size(programs.Bytes+shaders.Bytes+pipelines.Bytes))
 	return err
-}
-
-// pipelineFiles lists the pipeline cache files, one per device and driver.
-func (c *caches) pipelineFiles() ([]fs.FileInfo, error) {
-	entries, err := os.ReadDir(c.pipelines)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var files []fs.FileInfo
-	for _, e := range entries {
-		if ok, _ := filepath.Match("pipelines-*.vkpc", e.Name()); !ok {
-			continue
-		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() { // an error: it was removed meanwhile
-			files = append(files, info)
-		}
-	}
-	return files, nil
-}
-
-// sumFiles returns the number of files and their total size.
-func sumFiles(files []fs.FileInfo) cacheSum {
-	s := cacheSum{Entries: len(files)}
-	for _, f := range files {
-		s.Bytes += f.Size()
-	}
-	return s
 }

@@ -2,6 +2,7 @@ package vk
 
 import (
 	"context"
+	"path/filepath"
 	"unsafe"
 )
 
@@ -88,7 +89,10 @@ func (d *Device) Waits() int {
 }
 
 // CachePath is the file of the pipeline cache.
-func (d *Device) CachePath() string { return d.cache.path }
+func (d *Device) CachePath() string {
+	key := cacheKey(&d.info).String()
+	return filepath.Join(d.cache.files.Path, key[:2], key+d.cache.files.Suffix)
+}
 
 // MarkLost makes the device believe that a call has returned VK_ERROR_DEVICE_LOST.
 func (d *Device) MarkLost() error { return d.checkResult(ErrorDeviceLost, "test") }
