@@ -192,8 +192,8 @@ type LoadOptions struct {
 // Load starts every kernel once on zeros, because some drivers compile a kernel at its first start; runs are then free
 // of that cost. A program with Share goes where the other one is.
 //
-// After Load, Weights are read only by devices "cpu", "reference" and, without a GPU, "auto", until Close; and by
-// ResetStates if weights are the initial values of states.
+// Devices "cpu", "reference" and, without a GPU, "auto" read Weights until Close. Other devices are done with Weights
+// when Load returns, unless states have weights as initial values: ResetStates then reads these again.
 func (d *Device) Load(ctx context.Context, p *Program, opt LoadOptions) (*Executable, error) {
 	if err := d.checkUsable(ctx); err != nil {
 		return nil, fmt.Errorf("load: %w", err)

@@ -22,8 +22,8 @@ type combined struct {
 	members Devices
 }
 
-// newCombined combines two or more devices. how says in one clause how they share the work, for Device.Why. Each must
-// be a single device.
+// newCombined combines two or more devices, each a single one. how says in one clause how they share the work, for
+// Device.Why.
 func newCombined(d Devices, how string) (combined, error) {
 	var names []string
 	for _, one := range d {

@@ -31,7 +31,7 @@ type software struct {
 
 // trialLimits says when a program is tried and how much memory that may take.
 type trialLimits struct {
-	// Compiling a graph on one core is expected to take fixed, and perNode for each of its nodes. A program is tried
+	// Compiling a graph on one core is expected to take fixed, plus perNode for each of its nodes. A program is tried
 	// once its runs have taken `times` times as long as that.
 	fixed, perNode time.Duration
 	times          int

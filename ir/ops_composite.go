@@ -64,7 +64,8 @@ func inferOneHot(c *Call) (Type, error) {
 	return Type{t, append(slices.Clone(c.Shape(0)), D(depth))}, nil
 }
 
-// inferRopeTables is the type rule of rope_tables: the tables must broadcast to x, with a value per pair.
+// inferRopeTables is the type rule of rope_tables: the tables must broadcast to x, with one element per pair of
+// elements that the op rotates.
 func inferRopeTables(c *Call) (Type, error) {
 	for i := range c.Args {
 		if err := c.wantKinds(i, KindFloat); err != nil {

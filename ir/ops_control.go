@@ -44,7 +44,8 @@ func checkBody(name string, g *Graph) error {
 	return nil
 }
 
-// checkLeaves returns an error unless leaf i of a body has the type of argument from+i.
+// checkLeaves returns an error unless leaf i of a body has the type of argument from+i, for every i. name is the name
+// of the body.
 func (c *Call) checkLeaves(name string, leaves []*Node, from int) error {
 	for i, leaf := range leaves {
 		if from+i < len(c.Args) && !c.Args[from+i].typ.Equal(leaf.typ) {
@@ -55,7 +56,8 @@ func (c *Call) checkLeaves(name string, leaves []*Node, from int) error {
 	return nil
 }
 
-// inferIf is the type rule of if. Both bodies must have the inputs and outputs that it documents.
+// inferIf is the type rule of if. Both bodies must have the inputs and outputs that the op documents. The type is
+// that of the first output; op result has the others.
 func inferIf(c *Call) (Type, error) {
 	if c.DType(0) != Bool || len(c.Shape(0)) != 0 {
 		return Type{}, fmt.Errorf("%s is %s, want bool[]", c.arg(0), c.Args[0].typ)
@@ -95,7 +97,8 @@ func resultTypes(results []Output) string {
 	return strings.Join(types, ", ")
 }
 
-// inferLoop is the type rule of loop. The states of its body are the carried values.
+// inferLoop is the type rule of loop. The states of its body are the carried values. The type is that of the first
+// one; op result has the others.
 func inferLoop(c *Call) (Type, error) {
 	g, trips := c.Attrs.Graph("body"), c.Attrs.Shape("trips")
 	if err := checkBody("body", g); err != nil {

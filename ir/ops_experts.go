@@ -21,7 +21,8 @@ func init() {
 	)
 }
 
-// inferMatMulID is the type rule of matmul_id: [T, U, N] for weights [E, N, K] and ids [T, U].
+// inferMatMulID is the type rule of matmul_id: [T, U, N] for weights [E, N, K] of E experts and ids [T, U] of the U
+// experts that each of T rows uses.
 func inferMatMulID(c *Call) (Type, error) {
 	x, w, ids := c.Shape(0), c.Shape(1), c.Shape(2)
 	if err := c.wantKinds(0, KindFloat); err != nil {

@@ -23,8 +23,8 @@ const (
 // Word selects one of the four random words of a block of a random stream, for an element; see ir.RandomBlock.
 type Word uint8
 
-// The word that element i uses. Words 0 and 1 of a block are a pair, and words 2 and 3. A method such as Box-Muller
-// makes two values from a pair of words, so each of the two elements needs both words.
+// The word that element i uses. Words 0 and 1 of a block are a pair, and so are words 2 and 3. A method such as
+// Box-Muller makes two values from a pair of words, so each of the two elements needs both words.
 const (
 	WordOwn    Word = iota // word i%4 for element i
 	WordFirst              // the even word of its pair

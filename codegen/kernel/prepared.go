@@ -60,10 +60,10 @@ func (p *Program) Begins(i int) bool { return i == 0 || i == p.Prepared }
 // ContentKey identifies the contents of a buffer. Equal keys mean equal contents.
 type ContentKey [sha256.Size]byte
 
-// PreparedContents returns the keys of the prepared steps' results, by index of Buffers. A key is a hash of the step's
-// code, spirv by shader, and of the keys of its inputs. The key of a weight is a hash of the text that weight returns
-// for its buffer, which must be equal for equal weights only. If weight returns "", results that depend on the weight
-// have no key.
+// PreparedContents returns the keys of the prepared steps' results, by index of Buffers. A key is a hash of the
+// step's code and of the keys of its inputs. spirv has the code of each shader. The key of a weight is a hash of the
+// text that weight returns for its buffer, which must be equal for equal weights only. If weight returns "", results
+// that depend on the weight have no key.
 func (p *Program) PreparedContents(spirv [][]byte, weight func(buffer int) string) map[int]ContentKey {
 	keys := map[int]ContentKey{}
 	for i := range p.Buffers {

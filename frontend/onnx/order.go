@@ -136,7 +136,7 @@ func (g *Graph) readsFromAround() []string {
 	var outer []string
 	note := func(name string) {
 		if !own[name] {
-			own[name] = true
+			own[name] = true // list it once
 			outer = append(outer, name)
 		}
 	}

@@ -70,13 +70,11 @@ func (s *arenaUse) take(life [2]int, from, to int64) {
 	}, func(node int) { s.some[node].add(from, to) })
 }
 
-// lowest returns the lowest offset at which the given number of bytes is free from time life[0] to life[1]. The spans
-// are a tree over time. A byte is in use at a time if a tree node for a part of this range uses it, or if an ancestor
-// of such a node uses it.
+// lowest returns the lowest offset at which the given number of bytes is free from time life[0] to life[1].
 func (s *arenaUse) lowest(life [2]int, bytes int64) int64 {
 	var taken []spans
-	// A node inside of the lifetime counts with the bytes used at some of its times, an ancestor with the bytes used at
-	// all.
+	// A tree node inside of the lifetime counts with the bytes used at some of its times. An ancestor of such a node
+	// also stands for other times, so it counts only with the bytes used at all of its times.
 	s.visit(life, func(node int) {
 		taken = append(taken, s.some[node])
 	}, func(node int) { taken = append(taken, s.all[node]) })

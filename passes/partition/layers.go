@@ -196,9 +196,9 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 }
 
 // bestCut returns the position at which the part that begins at position `from` should end, or -1 if it can end
-// nowhere. off returns the distance of a cut from its ideal position, in bytes. Of the cuts within the distance near,
-// it takes one past which the fewest bytes are passed, or else the cut with the least distance. Of equal cuts the
-// closest wins.
+// nowhere. off returns the distance of a cut from its ideal position, in bytes. Among the cuts no further than near
+// from it, bestCut takes one past which the fewest bytes are passed, and among equals the closest. If there is no
+// such cut, it takes the closest of all.
 func (s *layerSplitter) bestCut(from int, near float64, off func(at int) float64, allowed func(at int) bool) int {
 	best, bestCost, bestDistance := -1, 0.0, 0.0
 	for at := from + 1; at < len(s.live); at++ {

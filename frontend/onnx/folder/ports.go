@@ -112,7 +112,8 @@ func (r *reader) find(later bool) error {
 	return nil
 }
 
-// findInputs is find for the inputs. r.unknown gets the inputs of no known purpose.
+// findInputs is find for the inputs. It gives values in r.inputs to those that do not depend on the text, and puts
+// those of no known purpose in r.unknown.
 func (r *reader) findInputs(later bool) error {
 	names := map[string]*string{"input_ids": &r.ports.Tokens, "attention_mask": &r.ports.Mask,
 		"position_ids": &r.ports.Positions, "token_type_ids": &r.ports.Types}

@@ -202,7 +202,9 @@ func halves(lower, upper uint16) Mem {
 	return fills[name]
 }
 
-// factorsQ4_K generates code that decodes the 8 scales and the 8 minima of a block.
+// factorsQ4_K generates code that decodes the 8 scales and the 8 minima of a block, factors of 6 bits. The first 4
+// factors are the low bits of 4 bytes. The last 4 have their upper 2 bits in the upper bits of these bytes, and their
+// lower 4 bits in nibbles of the third word.
 func factorsQ4_K(block Register) (scales, minima VecVirtual) {
 	var factors [2]VecVirtual
 	words := func(i int) Mem { return Mem{Base: block, Disp: 4 + 4*i} }

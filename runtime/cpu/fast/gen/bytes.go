@@ -235,6 +235,7 @@ func roundBytes(records bool) {
 	}
 	across(top, func(a, b, c Op) { VMAXPS(a, b, c) })
 	across(bad, func(a, b, c Op) { VADDPS(a, b, c) })
+	// steps is about 127/top: an integer division by the first 16 bits of top's mantissa, then the power of 2.
 	mantissa, steps, power := GP32(), YMM(), YMM()
 	VMOVD(top.AsX(), mantissa)
 	SHRL(Imm(8), mantissa)
@@ -248,6 +249,7 @@ func roundBytes(records bool) {
 	VANDPS(word(YMM(), 0x7f800000), top, power)
 	VPADDD(word(YMM(), 117<<23), steps, steps)
 	VPSUBD(power, steps, steps)
+	// A group of smaller numbers becomes zeros.
 	VCMPPS(Imm(atLeast), constant(YMM(), 0x1p-118), top, t)
 	VANDPS(t, steps, steps)
 	VANDPS(t, top, top)

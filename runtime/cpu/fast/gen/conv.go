@@ -38,6 +38,8 @@ func tileInputs() {
 	Label("next")
 	to := GP64()
 	MOVQ(dst, to)
+	// The algorithm takes four sums of two rows of a tile, and then the same sums of the columns of these. Tiles
+	// overlap: tile i has columns 2i to 2i+3.
 	for _, sum := range []struct {
 		a, b int
 		of   func(ops ...Op)
@@ -58,6 +60,7 @@ func tileInputs() {
 			VPERMPD(Imm(0xd8), odd, odd)
 			return even, odd
 		}
+		// Columns 2i, 2i+1, 2i+2 and 2i+3 of 8 tiles i are e0, o0, e1 and o1.
 		e0, o0 := split(x[0], x[1])
 		e1, o1 := split(x[2], x[3])
 		y := YMM()
@@ -97,7 +100,8 @@ func tileResults() {
 	Label("next")
 	from := GP64()
 	MOVQ(src, from)
-	var sums [2][2]VecVirtual // by row and column
+	var sums [2][2]VecVirtual // by row and column of the results
+	// Along rows and then along columns, four products m give two results: m[0]+m[1]+m[2] and m[1]-m[2]-m[3].
 	for i := range 4 {
 		var m [4]VecVirtual
 		for j := range m {
@@ -125,7 +129,7 @@ func tileResults() {
 		}
 	}
 	for row := range 2 {
-		low, high, y := YMM(), YMM(), YMM()
+		low, high, y := YMM(), YMM(), YMM() // interleave the two columns of the tiles
 		VUNPCKLPS(sums[row][1], sums[row][0], low)
 		VUNPCKHPS(sums[row][1], sums[row][0], high)
 		VPERM2F128(Imm(0x20), high, low, y)
@@ -193,8 +197,8 @@ func convTile(vectors int) {
 	at, from := GP64(), GP64()
 	Label("block")
 	sums := avx2.zeros(4 * vectors)
-	TESTQ(more, more)
 	// The sums begin with the elements of out if there is more to add.
+	TESTQ(more, more)
 	JZ(LabelRef("begin"))
 	MOVQ(out, from)
 	for c := range 4 {

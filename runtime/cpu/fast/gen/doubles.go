@@ -149,6 +149,7 @@ func longConversions(primitive func(name, what string, args int, body func(x, y,
 	primitive("doubleOfLong", "the float nearest to the long word x, of two the even one", 1,
 		func(x, _, _ VecVirtual) { float(x) })
 	primitive("oddOfLong", "the long word x as a float, rounded to odd from 1<<53 on", 1, func(x, _, _ VecVirtual) {
+		// A large number loses its low 11 bits, and bit 11 is set if one of them is.
 		low, small, zero, mask := YMM(), YMM(), YMM(), avx2.long(1<<11-1)
 		VPADDQ(avx2.long(1<<53), x, small)
 		VPSRLQ(Imm(54), small, small)

@@ -512,6 +512,8 @@ func transposeSquares() {
 	to, from, n := Load(Param("to"), GP64()), Load(Param("from"), GP64()), Load(Param("n"), GP64())
 	SHLQ(Imm(2), to)
 	SHLQ(Imm(2), from)
+	// An address has at most a register times 1, 2, 4 or 8. So rows 0 to 3 are addressed from a row with the distance
+	// and three times the distance, and rows 4 to 7 likewise from row 4, which is low in src and high in dst.
 	to3, from3, high, low := GP64(), GP64(), GP64(), GP64()
 	LEAQ(Mem{Base: to, Index: to, Scale: 2}, to3)
 	LEAQ(Mem{Base: from, Index: from, Scale: 2}, from3)
@@ -539,7 +541,7 @@ func transposeSquares() {
 			a[i+4*half] = y
 		}
 	}
-	for half := range 2 {
+	for half := range 2 { // transposes squares of 4 by 4 in both halves of the vectors, which gives four rows of dst
 		h := 4 * half
 		for i := range b[:4] {
 			b[h+i] = YMM()
@@ -565,8 +567,8 @@ func transposeSquares() {
 	RET()
 }
 
-// transposeRows generates the function that transposes blocks of 8 rows of 16 bytes, of elements of a size. low and high
-// are the instructions that interleave the elements of the low and of the high halves of two vectors.
+// transposeRows generates the function that transposes blocks of 8 rows of 16 bytes, of elements of a size. low and
+// high are the instructions that interleave the elements of the low and of the high halves of two vectors.
 //
 // The number of an element in the block has the bits of its row, and below them the bits of its column. A step
 // interleaves each row with the fourth row after it. So it moves the highest bit to the lowest place. After three steps

@@ -80,9 +80,10 @@ var fusedOps = []fusedOp{
 	{"float of words", false, func(_ width, x VecVirtual, _ Op) { VCVTDQ2PS(x, x) }},
 }
 
-// fusedSteps generates the function that computes primitives one after the other, in registers: the steps for some
-// vectors, then the steps for the next vectors. A step is three words: its op, the address of its operand, and a mask
-// of the index at which the operand's vectors begin. The first two ops load the results and store them.
+// fusedSteps generates the function that computes primitives one after the other, in registers: all steps for some
+// vectors, then all steps for the next vectors. It takes four vectors at a time, then single ones, and then the
+// elements after the last whole vector. A step is three words: its op, the address of its operand, and a mask of the
+// index at which the operand's vectors begin. Op 0 loads the results and op 1 stores them.
 func (w width) fusedSteps() {
 	TEXT("fusedSteps"+w.suffix, NOSPLIT, "func(steps *int, count, n int)")
 	Doc("fusedSteps"+w.suffix+" applies count steps to n elements, see fusedStep. It reads operands that are the same for all",
@@ -114,7 +115,7 @@ func (w width) fusedSteps() {
 		}
 		MOVQ(steps, step)
 		MOVQ(count, more)
-		next := func() {
+		next := func() { // goes to the next step, or to the end of this tile
 			ADDQ(Imm(24), step)
 			DECQ(more)
 			JNZ(LabelRef(tile.name + "step"))
@@ -147,7 +148,7 @@ func (w width) fusedSteps() {
 			}
 			for i := range x {
 				var y Op
-				if y = operand(i); f.operand && part.mask != nil {
+				if y = operand(i); f.operand && part.mask != nil { // an instruction would read beyond the part
 					v := w.vector()
 					part.load(operand(i), v)
 					y = v

@@ -618,6 +618,7 @@ func roundBF16(x VecVirtual) {
 	isNaN, quiet, up := YMM(), YMM(), YMM()
 	VCMPPS(Imm(unordered), x, x, isNaN)
 	VPOR(word(YMM(), 1<<22), x, quiet)
+	// To round, add half of the last bit's value, less 1 if the last bit is 0.
 	VPSRLD(Imm(16), x, up)
 	VPAND(word(YMM(), 1), up, up)
 	VPADDD(word(YMM(), 0x7fff), up, up)

@@ -378,13 +378,15 @@ func (f panelFormat) row() {
 	}
 	at := 0 // the number of parts
 	f.block(b, func(p part) {
-		group, of32 := at*f.share/32, at*f.share%32/f.share
+		group, inGroup := at*f.share/32, at*f.share%32/f.share // of 32 elements; the part's number in it
 		record := func(disp int) Mem { return Mem{Base: records, Disp: recordBytes*group + disp} }
 		sum := ZMM()
+		// A level is its byte minus f.lowest. So the sum begins with -f.lowest times the sum of the elements of a. The
+		// record has -128 times that sum.
 		if f.lowest == 0 {
 			VPXORD(sum, sum, sum)
 		} else {
-			VPBROADCASTD(record(f.recordOf(of32)), sum)
+			VPBROADCASTD(record(f.recordOf(inGroup)), sum)
 			if f.lowest < 128 {
 				VPSRAD(Imm(uint64(7-bits.TrailingZeros(uint(f.lowest)))), sum, sum)
 			}
@@ -477,7 +479,7 @@ func (f panelFormat) tile(rows int) {
 		record := func(i int) func(disp int) Mem {
 			return func(disp int) Mem { return rowAt(records[i/4], ofRecords[0], ofRecords[1], i%4, disp) }
 		}
-		for i := range rows {
+		for i := range rows { // -128 times the sum of the elements of a, see pack
 			VPBROADCASTD(record(i)(f.recordOf(part)), sums[i])
 		}
 		at := part * f.partBytes()

@@ -151,16 +151,19 @@ func (w width) rowFolds(t floats) {
 		})
 }
 
-// rowFoldOf describes a function: the most lists that it takes, whether it computes exponentials, and whether a row
-// has one result. row generates the code of a row, and returns the row's check. Or, if row is nil, late generates
-// the code for the results of a row from its greatest element and the logarithm of the sum of its exponentials.
+// rowFoldOf describes a function. It has either row or late.
 type rowFoldOf struct {
 	name, what string
-	lists      int
-	exps       bool
-	reduces    bool
-	row        func(f *rowFold) (check number)
-	late       func(f *rowFold, greatest values, log number)
+	lists      int  // the most lists that the function takes
+	exps       bool // the function computes exponentials
+	reduces    bool // a row has one result
+
+	// row generates the code of a row, and returns the row's check.
+	row func(f *rowFold) (check number)
+
+	// late generates the code for the results of a row, given its greatest element and the logarithm of the sum of its
+	// exponentials.
+	late func(f *rowFold, greatest values, log number)
 }
 
 // rowFold generates one of these functions, with the given number of lists.
@@ -252,7 +255,7 @@ func (f *rowFold) batches(of rowFoldOf, checks Register) {
 		f.logDouble(y, false)
 		VMOVUPD(y, sums.Offset(at))
 	}
-	MOVQ(count, back)
+	MOVQ(count, back) // to the first row of the batch
 	IMULQ(f.n, back)
 	SHLQ(Imm(uint64(bits.Len(uint(f.bytes))-1)), back)
 	SUBQ(back, f.x)
@@ -272,7 +275,7 @@ func (f *rowFold) repeated(from Mem) values {
 	return f.same(y)
 }
 
-// columnFold generates a function of columns.
+// columnFold generates the variant of a function that computes a vector of columns at a time: each lane has a row.
 func (w width) columnFold(t floats, of rowFoldOf) {
 	name := of.name + "Columns" + t.suffix + w.suffix
 	TEXT(name, NOSPLIT, "func(x, out, ahead "+t.pointer()+", checks *float64, eps float64, n, far, cols int)")
@@ -343,12 +346,14 @@ func (w width) columnsMoved(t floats) {
 			Doc(fmt.Sprintf("%s copies src to n rows of cols elements, which are apart elements from each other: src has", full),
 				"first a block of each row, then the next block of each row, and so on.")
 		}
-		load := func(name string) Register { return Load(Param(name), GP64()) }
+		load := func(param string) Register { return Load(Param(param), GP64()) }
 		matrix, blocks := load("src"), load("dst")
 		if name == "columnsOut" {
 			matrix, blocks = blocks, matrix
 		}
 		f := &rowFold{rowLoop: &rowLoop{width: w, floats: t}}
+		// whole is the size of a row's whole vectors, in bytes. rest counts the elements after them. step is the
+		// distance between two blocks of a row.
 		n, apart, whole, rest, step := load("n"), load("apart"), load("cols"), GP64(), GP64()
 		shift := Imm(uint64(bits.Len(uint(t.bytes)) - 1))
 		SHLQ(shift, apart)
@@ -648,8 +653,8 @@ func (f *rowFold) exponentials(keeps bool) (greatest values, sum number) {
 	return greatest, sum
 }
 
-// expOf generates code that replaces y, a vector of elements less the greatest, by exponentials. They are terms of a sum
-// with a term of 1, unless they are results.
+// expOf generates code that replaces y, a vector of elements less the greatest, by exponentials. They are terms of a
+// sum with a term of 1, unless they are results.
 func (f *rowFold) expOf(y VecVirtual, results bool) {
 	switch {
 	case f.areWide() && results:

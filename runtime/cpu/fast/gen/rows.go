@@ -73,7 +73,7 @@ func (w width) rowProgram(t floats, text string, stores, sums bool) {
 	numbers, lists := []string{"a", "b", "c"}, []string{"w", "v"}
 	from, ofRow := make([]Register, len(steps)), make([]values, len(steps))
 	for i, s := range steps {
-		switch s[1:] {
+		switch s[1:] { // each step takes the next parameter of its kind
 		case "row":
 			from[i], numbers = Load(Param(numbers[0]), GP64()), numbers[1:]
 			ofRow[i] = r.same(w.vector())
@@ -84,7 +84,7 @@ func (w width) rowProgram(t floats, text string, stores, sums bool) {
 	defer r.keepConstants(strings.Contains(text, "exp"))()
 	var add func(p parts, y values)
 	var finish func() [2]VecVirtual
-	r.each(func() {
+	r.each(func() { // at the beginning of a row
 		for i, y := range ofRow {
 			if y != nil {
 				r.broadcastElement(Mem{Base: from[i]}, y[0])
@@ -93,7 +93,7 @@ func (w width) rowProgram(t floats, text string, stores, sums bool) {
 		if sums {
 			add, finish = r.newSums(w.lanes())
 		}
-	}, func(p parts) {
+	}, func(p parts) { // for each block of the row
 		if sums {
 			r.prefetch(next)
 		}
@@ -116,7 +116,7 @@ func (w width) rowProgram(t floats, text string, stores, sums bool) {
 		if sums {
 			add(p, y)
 		}
-	}, func() {
+	}, func() { // at the end of the row
 		if sums {
 			w.addLanes(finish(), Mem{Base: total})
 			r.toNextRow(next)
@@ -207,6 +207,7 @@ func (w width) moments() {
 		VMOVSD(narrow.AsX(), Mem{Base: firsts})
 		Label("begun")
 		VBROADCASTSD(Mem{Base: firsts}, m.first[0])
+		// The same number as float32.
 		VCVTSD2SS(Mem{Base: firsts}, narrow.AsX(), narrow.AsX())
 		VBROADCASTSS(narrow.AsX(), narrow)
 		for i := range 2 {
@@ -391,9 +392,9 @@ func (r *rowLoop) keepConstants(exps bool) (end func()) {
 	return r.width.keepConstants(expConstants...)
 }
 
-// newSums generates code that sets sums in float64 to 0. It returns functions that generate code: add adds a block, which
-// it changes outside of the parts, and finish returns the sums. step is how much the register `at` grows from block to
-// block.
+// newSums generates code that sets sums in float64 to 0. It returns functions that generate code: add adds a block,
+// which it changes outside of the parts, and finish returns the sums. step is how much the register `at` grows from
+// block to block.
 func (r *rowLoop) newSums(step int) (add func(p parts, y values), finish func() [2]VecVirtual) {
 	if r.areWide() {
 		acc := [2]VecVirtual{r.zero(), r.zero()}

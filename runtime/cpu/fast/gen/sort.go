@@ -211,7 +211,7 @@ func (w width) exchangeLanes(suffix, typ string, of func(low, high VecVirtual, f
 type keyType struct {
 	name                    string
 	bits                    uint8
-	above, same, add, blend func(ops ...Op) // of signed integers, of bits, and of floats
+	above, same, add, blend func(ops ...Op) // above compares signed integers and same bits; the others are of floats
 	unordered               func(x, isNaN VecVirtual)
 	sign, others            func() VecVirtual // the sign's bit, and all other bits
 }
@@ -272,7 +272,7 @@ func (k keyType) sortKeys() {
 		k.same(k.sign(), x, lost)
 		VPOR(isNaN, lost, lost)
 		VPOR(lost, special, special)
-		k.add(avx2.zero(), x, x)
+		k.add(avx2.zero(), x, x) // -0 becomes 0
 		k.exchange(x)
 		k.blend(isNaN, k.others(), x, x)
 		VPXOR(flip, x, x)
