@@ -372,11 +372,13 @@ func greatestWordsRows(results *float64, x *float32, ahead *float32, first float
 // after these.
 func greatestWordsEach(results *float64, x *float32, rows int, n int, apart int)
 
-// equalFloats sets each of at to the index of the first of a row's n floats that equals the row's result, or to -1.
-func equalFloats(at *int32, results *float64, x *float32, rows int, n int)
+// firstEqualFloats sets each of at to the index of the first of a row's n elements that equals the row's
+// result, or to -1.
+func firstEqualFloats(at *int32, results *float64, x *float32, rows int, n int)
 
-// equalWords sets each of at to the index of the first of a row's n words that equals the row's result, or to -1.
-func equalWords(at *int32, results *float64, x *float32, rows int, n int)
+// firstEqualWords sets each of at to the index of the first of a row's n elements that equals the row's
+// result, or to -1.
+func firstEqualWords(at *int32, results *float64, x *float32, rows int, n int)
 
 // rowsAddRow computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
@@ -641,11 +643,13 @@ func greatestWordsRowsZ(results *float64, x *float32, ahead *float32, first floa
 // after these.
 func greatestWordsEachZ(results *float64, x *float32, rows int, n int, apart int)
 
-// equalFloatsZ sets each of at to the index of the first of a row's n floats that equals the row's result, or to -1.
-func equalFloatsZ(at *int32, results *float64, x *float32, rows int, n int)
+// firstEqualFloatsZ sets each of at to the index of the first of a row's n elements that equals the row's
+// result, or to -1.
+func firstEqualFloatsZ(at *int32, results *float64, x *float32, rows int, n int)
 
-// equalWordsZ sets each of at to the index of the first of a row's n words that equals the row's result, or to -1.
-func equalWordsZ(at *int32, results *float64, x *float32, rows int, n int)
+// firstEqualWordsZ sets each of at to the index of the first of a row's n elements that equals the row's
+// result, or to -1.
+func firstEqualWordsZ(at *int32, results *float64, x *float32, rows int, n int)
 
 // rowsAddRowZ computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
@@ -830,20 +834,20 @@ func momentsOfColumnsZ(results *float64, x *float32, ahead *float32, n int, far 
 // elements as vectors, of which they have four.
 func fusedStepsZ(steps *int, count int, n int)
 
-// greatestAt replaces each of n best elements, a multiple of 8, by an element of x that is greater or the first NaN.
-// It sets the coordinates of replaced ones to k.
-func greatestAt(best *float32, at *int32, x *float32, k int32, n int)
+// greatestFloatsAt replaces each of n best elements, a multiple of 8, by an element of x that is greater,
+// or the first NaN. It sets the coordinates of replaced ones to k.
+func greatestFloatsAt(best *float32, at *int32, x *float32, k int32, n int)
 
-// leastAt replaces each of n best elements, a multiple of 8, by an element of x that is less or the first NaN.
-// It sets the coordinates of replaced ones to k.
-func leastAt(best *float32, at *int32, x *float32, k int32, n int)
+// leastFloatsAt replaces each of n best elements, a multiple of 8, by an element of x that is less,
+// or the first NaN. It sets the coordinates of replaced ones to k.
+func leastFloatsAt(best *float32, at *int32, x *float32, k int32, n int)
 
-// greatestWordsAt replaces each of n best elements, a multiple of 8, by an element of x that is greater.
-// It sets the coordinates of replaced ones to k.
+// greatestWordsAt replaces each of n best elements, a multiple of 8, by an element of x that is greater,
+// or the first NaN. It sets the coordinates of replaced ones to k.
 func greatestWordsAt(best *float32, at *int32, x *float32, k int32, n int)
 
-// leastWordsAt replaces each of n best elements, a multiple of 8, by an element of x that is less.
-// It sets the coordinates of replaced ones to k.
+// leastWordsAt replaces each of n best elements, a multiple of 8, by an element of x that is less,
+// or the first NaN. It sets the coordinates of replaced ones to k.
 func leastWordsAt(best *float32, at *int32, x *float32, k int32, n int)
 
 // runningSum sets each of n elements of out, a multiple of 4, to the sum of acc, the

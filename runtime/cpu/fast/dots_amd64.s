@@ -10993,9 +10993,9 @@ row:
 	VZEROUPPER
 	RET
 
-// func equalFloats(at *int32, results *float64, x *float32, rows int, n int)
+// func firstEqualFloats(at *int32, results *float64, x *float32, rows int, n int)
 // Requires: AVX, AVX2, BMI, BMI2
-TEXT ·equalFloats(SB), NOSPLIT, $0-40
+TEXT ·firstEqualFloats(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), AX
 	MOVQ    rows+24(FP), CX
 	MOVQ    n+32(FP), DX
@@ -11054,9 +11054,9 @@ stop:
 	VZEROUPPER
 	RET
 
-// func equalWords(at *int32, results *float64, x *float32, rows int, n int)
+// func firstEqualWords(at *int32, results *float64, x *float32, rows int, n int)
 // Requires: AVX, AVX2, BMI, BMI2
-TEXT ·equalWords(SB), NOSPLIT, $0-40
+TEXT ·firstEqualWords(SB), NOSPLIT, $0-40
 	MOVQ    x+16(FP), AX
 	MOVQ    rows+24(FP), CX
 	MOVQ    n+32(FP), DX
@@ -16520,9 +16520,9 @@ row:
 	VZEROUPPER
 	RET
 
-// func equalFloatsZ(at *int32, results *float64, x *float32, rows int, n int)
+// func firstEqualFloatsZ(at *int32, results *float64, x *float32, rows int, n int)
 // Requires: AVX, AVX512F, BMI, BMI2
-TEXT ·equalFloatsZ(SB), NOSPLIT, $0-40
+TEXT ·firstEqualFloatsZ(SB), NOSPLIT, $0-40
 	MOVQ  x+16(FP), AX
 	MOVQ  rows+24(FP), CX
 	MOVQ  n+32(FP), DX
@@ -16580,9 +16580,9 @@ stop:
 	VZEROUPPER
 	RET
 
-// func equalWordsZ(at *int32, results *float64, x *float32, rows int, n int)
+// func firstEqualWordsZ(at *int32, results *float64, x *float32, rows int, n int)
 // Requires: AVX, AVX512F, BMI, BMI2
-TEXT ·equalWordsZ(SB), NOSPLIT, $0-40
+TEXT ·firstEqualWordsZ(SB), NOSPLIT, $0-40
 	MOVQ  x+16(FP), AX
 	MOVQ  rows+24(FP), CX
 	MOVQ  n+32(FP), DX
@@ -21058,9 +21058,9 @@ stop:
 	VZEROUPPER
 	RET
 
-// func greatestAt(best *float32, at *int32, x *float32, k int32, n int)
+// func greatestFloatsAt(best *float32, at *int32, x *float32, k int32, n int)
 // Requires: AVX
-TEXT ·greatestAt(SB), NOSPLIT, $0-40
+TEXT ·greatestFloatsAt(SB), NOSPLIT, $0-40
 	VBROADCASTSS k+24(FP), Y0
 	MOVQ         best+0(FP), AX
 	MOVQ         at+8(FP), CX
@@ -21088,9 +21088,9 @@ stop:
 	VZEROUPPER
 	RET
 
-// func leastAt(best *float32, at *int32, x *float32, k int32, n int)
+// func leastFloatsAt(best *float32, at *int32, x *float32, k int32, n int)
 // Requires: AVX
-TEXT ·leastAt(SB), NOSPLIT, $0-40
+TEXT ·leastFloatsAt(SB), NOSPLIT, $0-40
 	VBROADCASTSS k+24(FP), Y0
 	MOVQ         best+0(FP), AX
 	MOVQ         at+8(FP), CX

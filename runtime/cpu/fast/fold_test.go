@@ -311,6 +311,62 @@ func TestFoldExtremes(t *testing.T) {
 	}
 }
 
+// TestSearches compares argmax and argmin with the interpreter, for each width of vectors: of rows of all lengths around
+// a vector, along both axes, with equal best elements, infinities and NaN, and with integers whose bits as a float are
+// NaN.
+func TestSearches(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 31))
+	inf := math.Inf(1)
+	fast.EachWidth(t, func(t *testing.T) {
+		for _, d := range []ir.DType{ir.F32, ir.F64, ir.I32, ir.I64, ir.U8, ir.BF16} {
+			for n := 1; n < 70; n += 1 + n/20 {
+				if underRace && n%8 != 1 {
+					continue
+				}
+				for axis := range 2 {
+					dims := []int{9, n}
+					if axis == 0 {
+						dims = []int{n, 9 + 2*n}
+					}
+					g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+						%%x = input {name="x", dtype=%s, shape=[%d,%d]}
+						%%a = argmax %%x {axis=%d}
+						%%b = argmin %%x {axis=%[4]d}
+						output "a" %%a
+						output "b" %%b
+					}`, d, dims[0], dims[1], axis))
+					if err != nil {
+						t.Fatal(err)
+					}
+					x, err := ir.NewData(d, dims...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d.IsFloat() {
+						list := make([]float64, x.Elems())
+						values := []float64{0, math.Copysign(0, -1), 1, -1, 2, -inf, inf, math.NaN()}
+						for i := range list {
+							list[i] = values[rng.IntN(4+rng.IntN(5))]
+						}
+						ir.EncodeFloats(x.Bytes, d, list)
+					} else {
+						list := make([]int64, x.Elems())
+						least, most := ir.IntRange(d)
+						values := []int64{1, 2, 0, most, least, max(-1, least), most - 1, most / 3}
+						for i := range list {
+							list[i] = values[rng.IntN(1+rng.IntN(len(values)))]
+						}
+						ir.EncodeInts(x.Bytes, d, list)
+					}
+					if len(compare(t, g, map[string]*ir.Data{"x": x}, nil)) != 2 {
+						t.Errorf("an op has no kernel: %s", g)
+					}
+				}
+			}
+		}
+	})
+}
+
 // TestTransposes compares transposes of floats and integers with the interpreter.
 func TestTransposes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 3))

@@ -493,6 +493,14 @@ func greatestLongsRowsZ(results *float64, x *float64, ahead *float64, first floa
 // after these.
 func greatestLongsEachZ(results *float64, x *float64, rows int, n int, apart int)
 
+// firstEqualDoubles sets each of at to the index of the first of a row's n elements that equals the row's
+// result, or to -1.
+func firstEqualDoubles(at *int32, results *float64, x *float64, rows int, n int)
+
+// firstEqualLongs sets each of at to the index of the first of a row's n elements that equals the row's
+// result, or to -1.
+func firstEqualLongs(at *int32, results *float64, x *float64, rows int, n int)
+
 // rowsAddRowDoubles computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
 func rowsAddRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
@@ -667,6 +675,14 @@ func squaresOfColumnsDoubles(results *float64, x *float64, ahead *float64, n int
 // are far elements apart.
 func momentsOfColumnsDoubles(results *float64, x *float64, ahead *float64, n int, far int, stride int, cols int)
 
+// firstEqualDoublesZ sets each of at to the index of the first of a row's n elements that equals the row's
+// result, or to -1.
+func firstEqualDoublesZ(at *int32, results *float64, x *float64, rows int, n int)
+
+// firstEqualLongsZ sets each of at to the index of the first of a row's n elements that equals the row's
+// result, or to -1.
+func firstEqualLongsZ(at *int32, results *float64, x *float64, rows int, n int)
+
 // rowsAddRowDoublesZ computes "+row" of each element x of rows, which have n elements. a, b and c have numbers
 // of rows, and w and v are lists of n elements.
 func rowsAddRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
@@ -840,3 +856,19 @@ func squaresOfColumnsDoublesZ(results *float64, x *float64, ahead *float64, n in
 // has several results, which are stride numbers from each other. The function prefetches ahead, a matrix whose rows
 // are far elements apart.
 func momentsOfColumnsDoublesZ(results *float64, x *float64, ahead *float64, n int, far int, stride int, cols int)
+
+// greatestDoublesAt replaces each of n best elements, a multiple of 8, by an element of x that is greater,
+// or the first NaN. It sets the coordinates of replaced ones to k.
+func greatestDoublesAt(best *float64, at *int32, x *float64, k int32, n int)
+
+// leastDoublesAt replaces each of n best elements, a multiple of 8, by an element of x that is less,
+// or the first NaN. It sets the coordinates of replaced ones to k.
+func leastDoublesAt(best *float64, at *int32, x *float64, k int32, n int)
+
+// greatestLongsAt replaces each of n best elements, a multiple of 8, by an element of x that is greater,
+// or the first NaN. It sets the coordinates of replaced ones to k.
+func greatestLongsAt(best *float64, at *int32, x *float64, k int32, n int)
+
+// leastLongsAt replaces each of n best elements, a multiple of 8, by an element of x that is less,
+// or the first NaN. It sets the coordinates of replaced ones to k.
+func leastLongsAt(best *float64, at *int32, x *float64, k int32, n int)

@@ -9359,6 +9359,168 @@ row:
 	VZEROUPPER
 	RET
 
+// func firstEqualDoubles(at *int32, results *float64, x *float64, rows int, n int)
+// Requires: AVX, AVX2, BMI, BMI2
+TEXT ·firstEqualDoubles(SB), NOSPLIT, $0-40
+	MOVQ         x+16(FP), AX
+	MOVQ         rows+24(FP), CX
+	MOVQ         n+32(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         at+0(FP), R8
+	MOVQ         results+8(FP), R9
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R10
+	VMOVUPS      (R10)(BX*4), Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VPMOVSXDQ    X0, Y0
+	VPMOVSXDQ    X1, Y1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y2
+	XORQ         BX, BX
+
+next:
+	CMPQ      BX, SI
+	JGE       rest
+	VMOVUPS   (AX)(BX*8), Y3
+	VMOVUPS   32(AX)(BX*8), Y4
+	VCMPPD    $0x00, Y2, Y3, Y3
+	VMOVMSKPD Y3, R10
+	VCMPPD    $0x00, Y2, Y4, Y4
+	VMOVMSKPD Y4, R11
+	SHLL      $0x04, R11
+	ORL       R11, R10
+	TESTL     R10, R10
+	JNZ       found
+	ADDQ      $0x08, BX
+	JMP       next
+
+rest:
+	VMASKMOVPS (AX)(BX*8), Y0, Y3
+	VMASKMOVPS 32(AX)(BX*8), Y1, Y4
+	VCMPPD     $0x00, Y2, Y3, Y3
+	VMOVMSKPD  Y3, R10
+	VCMPPD     $0x00, Y2, Y4, Y4
+	VMOVMSKPD  Y4, R11
+	SHLL       $0x04, R11
+	ORL        R11, R10
+	BZHIL      DI, R10, R10
+	JNZ        found
+	MOVL       $-1, (R8)
+	JMP        done
+
+found:
+	TZCNTL R10, R10
+	ADDL   BX, R10
+	MOVL   R10, (R8)
+
+done:
+	ADDQ $0x04, R8
+	ADDQ $0x08, R9
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+DATA masks<>+0(SB)/4, $0xffffffff
+DATA masks<>+4(SB)/4, $0xffffffff
+DATA masks<>+8(SB)/4, $0xffffffff
+DATA masks<>+12(SB)/4, $0xffffffff
+DATA masks<>+16(SB)/4, $0xffffffff
+DATA masks<>+20(SB)/4, $0xffffffff
+DATA masks<>+24(SB)/4, $0xffffffff
+DATA masks<>+28(SB)/4, $0xffffffff
+DATA masks<>+32(SB)/4, $0x00000000
+DATA masks<>+36(SB)/4, $0x00000000
+DATA masks<>+40(SB)/4, $0x00000000
+DATA masks<>+44(SB)/4, $0x00000000
+DATA masks<>+48(SB)/4, $0x00000000
+DATA masks<>+52(SB)/4, $0x00000000
+DATA masks<>+56(SB)/4, $0x00000000
+DATA masks<>+60(SB)/4, $0x00000000
+GLOBL masks<>(SB), RODATA|NOPTR, $64
+
+// func firstEqualLongs(at *int32, results *float64, x *float64, rows int, n int)
+// Requires: AVX, AVX2, BMI, BMI2
+TEXT ·firstEqualLongs(SB), NOSPLIT, $0-40
+	MOVQ         x+16(FP), AX
+	MOVQ         rows+24(FP), CX
+	MOVQ         n+32(FP), DX
+	MOVQ         DX, DI
+	ANDQ         $0x07, DI
+	MOVQ         DX, SI
+	SUBQ         DI, SI
+	MOVQ         at+0(FP), R8
+	MOVQ         results+8(FP), R9
+	MOVQ         $0x00000008, BX
+	SUBQ         DI, BX
+	LEAQ         masks<>+0(SB), R10
+	VMOVUPS      (R10)(BX*4), Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VPMOVSXDQ    X0, Y0
+	VPMOVSXDQ    X1, Y1
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Y2
+	XORQ         BX, BX
+
+next:
+	CMPQ      BX, SI
+	JGE       rest
+	VMOVUPS   (AX)(BX*8), Y3
+	VMOVUPS   32(AX)(BX*8), Y4
+	VPCMPEQQ  Y2, Y3, Y3
+	VMOVMSKPD Y3, R10
+	VPCMPEQQ  Y2, Y4, Y4
+	VMOVMSKPD Y4, R11
+	SHLL      $0x04, R11
+	ORL       R11, R10
+	TESTL     R10, R10
+	JNZ       found
+	ADDQ      $0x08, BX
+	JMP       next
+
+rest:
+	VMASKMOVPS (AX)(BX*8), Y0, Y3
+	VMASKMOVPS 32(AX)(BX*8), Y1, Y4
+	VPCMPEQQ   Y2, Y3, Y3
+	VMOVMSKPD  Y3, R10
+	VPCMPEQQ   Y2, Y4, Y4
+	VMOVMSKPD  Y4, R11
+	SHLL       $0x04, R11
+	ORL        R11, R10
+	BZHIL      DI, R10, R10
+	JNZ        found
+	MOVL       $-1, (R8)
+	JMP        done
+
+found:
+	TZCNTL R10, R10
+	ADDL   BX, R10
+	MOVL   R10, (R8)
+
+done:
+	ADDQ $0x04, R8
+	ADDQ $0x08, R9
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
 // func rowsAddRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
 // Requires: AVX, AVX2
 TEXT ·rowsAddRowDoubles(SB), NOSPLIT, $0-88
@@ -9418,24 +9580,6 @@ done:
 stop:
 	VZEROUPPER
 	RET
-
-DATA masks<>+0(SB)/4, $0xffffffff
-DATA masks<>+4(SB)/4, $0xffffffff
-DATA masks<>+8(SB)/4, $0xffffffff
-DATA masks<>+12(SB)/4, $0xffffffff
-DATA masks<>+16(SB)/4, $0xffffffff
-DATA masks<>+20(SB)/4, $0xffffffff
-DATA masks<>+24(SB)/4, $0xffffffff
-DATA masks<>+28(SB)/4, $0xffffffff
-DATA masks<>+32(SB)/4, $0x00000000
-DATA masks<>+36(SB)/4, $0x00000000
-DATA masks<>+40(SB)/4, $0x00000000
-DATA masks<>+44(SB)/4, $0x00000000
-DATA masks<>+48(SB)/4, $0x00000000
-DATA masks<>+52(SB)/4, $0x00000000
-DATA masks<>+56(SB)/4, $0x00000000
-DATA masks<>+60(SB)/4, $0x00000000
-GLOBL masks<>(SB), RODATA|NOPTR, $64
 
 // func rowsSubRowDoubles(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
 // Requires: AVX, AVX2
@@ -14601,6 +14745,150 @@ moments:
 	VZEROUPPER
 	RET
 
+// func firstEqualDoublesZ(at *int32, results *float64, x *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI, BMI2
+TEXT ·firstEqualDoublesZ(SB), NOSPLIT, $0-40
+	MOVQ  x+16(FP), AX
+	MOVQ  rows+24(FP), CX
+	MOVQ  n+32(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  at+0(FP), R8
+	MOVQ  results+8(FP), R9
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R10
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	XORQ         BX, BX
+
+next:
+	CMPQ    BX, SI
+	JGE     rest
+	VMOVUPS (AX)(BX*8), Z1
+	VMOVUPS 64(AX)(BX*8), Z2
+	VCMPPD  $0x00, Z0, Z1, K3
+	KMOVW   K3, R10
+	VCMPPD  $0x00, Z0, Z2, K3
+	KMOVW   K3, R11
+	SHLL    $0x08, R11
+	ORL     R11, R10
+	TESTL   R10, R10
+	JNZ     found
+	ADDQ    $0x10, BX
+	JMP     next
+
+rest:
+	VMOVUPS.Z (AX)(BX*8), K1, Z1
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z2
+	VCMPPD    $0x00, Z0, Z1, K3
+	KMOVW     K3, R10
+	VCMPPD    $0x00, Z0, Z2, K3
+	KMOVW     K3, R11
+	SHLL      $0x08, R11
+	ORL       R11, R10
+	BZHIL     DI, R10, R10
+	JNZ       found
+	MOVL      $-1, (R8)
+	JMP       done
+
+found:
+	TZCNTL R10, R10
+	ADDL   BX, R10
+	MOVL   R10, (R8)
+
+done:
+	ADDQ $0x04, R8
+	ADDQ $0x08, R9
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
+// func firstEqualLongsZ(at *int32, results *float64, x *float64, rows int, n int)
+// Requires: AVX, AVX512F, BMI, BMI2
+TEXT ·firstEqualLongsZ(SB), NOSPLIT, $0-40
+	MOVQ  x+16(FP), AX
+	MOVQ  rows+24(FP), CX
+	MOVQ  n+32(FP), DX
+	MOVQ  DX, DI
+	ANDQ  $0x0f, DI
+	MOVQ  DX, SI
+	SUBQ  DI, SI
+	MOVQ  at+0(FP), R8
+	MOVQ  results+8(FP), R9
+	MOVL  $0xffffffff, BX
+	LEAQ  (DI)(DI*1), R10
+	BZHIQ R10, BX, BX
+	KMOVW BX, K1
+	SHRQ  $0x10, BX
+	KMOVW BX, K2
+	SHRQ  $0x10, BX
+
+row:
+	TESTQ        CX, CX
+	JZ           stop
+	VBROADCASTSD (R9), Z0
+	XORQ         BX, BX
+
+next:
+	CMPQ     BX, SI
+	JGE      rest
+	VMOVUPS  (AX)(BX*8), Z1
+	VMOVUPS  64(AX)(BX*8), Z2
+	VPCMPEQQ Z0, Z1, K3
+	KMOVW    K3, R10
+	VPCMPEQQ Z0, Z2, K3
+	KMOVW    K3, R11
+	SHLL     $0x08, R11
+	ORL      R11, R10
+	TESTL    R10, R10
+	JNZ      found
+	ADDQ     $0x10, BX
+	JMP      next
+
+rest:
+	VMOVUPS.Z (AX)(BX*8), K1, Z1
+	VMOVUPS.Z 64(AX)(BX*8), K2, Z2
+	VPCMPEQQ  Z0, Z1, K3
+	KMOVW     K3, R10
+	VPCMPEQQ  Z0, Z2, K3
+	KMOVW     K3, R11
+	SHLL      $0x08, R11
+	ORL       R11, R10
+	BZHIL     DI, R10, R10
+	JNZ       found
+	MOVL      $-1, (R8)
+	JMP       done
+
+found:
+	TZCNTL R10, R10
+	ADDL   BX, R10
+	MOVL   R10, (R8)
+
+done:
+	ADDQ $0x04, R8
+	ADDQ $0x08, R9
+	LEAQ (AX)(DX*8), AX
+	DECQ CX
+	JMP  row
+
+stop:
+	VZEROUPPER
+	RET
+
 // func rowsAddRowDoublesZ(out *float64, x *float64, next *float64, a *float64, b *float64, c *float64, w *float64, v *float64, sums *float64, rows int, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·rowsAddRowDoublesZ(SB), NOSPLIT, $0-88
@@ -19355,5 +19643,129 @@ moments:
 	ADDQ        $0x00000080, SI
 	SUBQ        $0x10, R11
 	JNZ         vector
+	VZEROUPPER
+	RET
+
+// func greatestDoublesAt(best *float64, at *int32, x *float64, k int32, n int)
+// Requires: AVX
+TEXT ·greatestDoublesAt(SB), NOSPLIT, $0-40
+	VBROADCASTSS k+24(FP), Y0
+	MOVQ         best+0(FP), AX
+	MOVQ         at+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+next:
+	CMPQ         SI, BX
+	JGE          stop
+	VMOVUPS      (AX)(SI*8), Y1
+	VMOVUPS      (DX)(SI*8), Y2
+	VCMPPD       $0x16, Y1, Y2, Y3
+	VCMPPD       $0x07, Y1, Y1, Y4
+	VANDPS       Y4, Y3, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*8)
+	VEXTRACTF128 $0x01, Y3, X1
+	VSHUFPS      $0x88, X1, X3, X3
+	VMOVUPS      (CX)(SI*4), X2
+	VBLENDVPS    X3, X0, X2, X2
+	VMOVUPS      X2, (CX)(SI*4)
+	ADDQ         $0x04, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastDoublesAt(best *float64, at *int32, x *float64, k int32, n int)
+// Requires: AVX
+TEXT ·leastDoublesAt(SB), NOSPLIT, $0-40
+	VBROADCASTSS k+24(FP), Y0
+	MOVQ         best+0(FP), AX
+	MOVQ         at+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+next:
+	CMPQ         SI, BX
+	JGE          stop
+	VMOVUPS      (AX)(SI*8), Y1
+	VMOVUPS      (DX)(SI*8), Y2
+	VCMPPD       $0x19, Y1, Y2, Y3
+	VCMPPD       $0x07, Y1, Y1, Y4
+	VANDPS       Y4, Y3, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*8)
+	VEXTRACTF128 $0x01, Y3, X1
+	VSHUFPS      $0x88, X1, X3, X3
+	VMOVUPS      (CX)(SI*4), X2
+	VBLENDVPS    X3, X0, X2, X2
+	VMOVUPS      X2, (CX)(SI*4)
+	ADDQ         $0x04, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func greatestLongsAt(best *float64, at *int32, x *float64, k int32, n int)
+// Requires: AVX, AVX2
+TEXT ·greatestLongsAt(SB), NOSPLIT, $0-40
+	VBROADCASTSS k+24(FP), Y0
+	MOVQ         best+0(FP), AX
+	MOVQ         at+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+next:
+	CMPQ         SI, BX
+	JGE          stop
+	VMOVUPS      (AX)(SI*8), Y1
+	VMOVUPS      (DX)(SI*8), Y2
+	VPCMPGTQ     Y1, Y2, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*8)
+	VEXTRACTF128 $0x01, Y3, X1
+	VSHUFPS      $0x88, X1, X3, X3
+	VMOVUPS      (CX)(SI*4), X2
+	VBLENDVPS    X3, X0, X2, X2
+	VMOVUPS      X2, (CX)(SI*4)
+	ADDQ         $0x04, SI
+	JMP          next
+
+stop:
+	VZEROUPPER
+	RET
+
+// func leastLongsAt(best *float64, at *int32, x *float64, k int32, n int)
+// Requires: AVX, AVX2
+TEXT ·leastLongsAt(SB), NOSPLIT, $0-40
+	VBROADCASTSS k+24(FP), Y0
+	MOVQ         best+0(FP), AX
+	MOVQ         at+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+next:
+	CMPQ         SI, BX
+	JGE          stop
+	VMOVUPS      (AX)(SI*8), Y1
+	VMOVUPS      (DX)(SI*8), Y2
+	VPCMPGTQ     Y2, Y1, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*8)
+	VEXTRACTF128 $0x01, Y3, X1
+	VSHUFPS      $0x88, X1, X3, X3
+	VMOVUPS      (CX)(SI*4), X2
+	VBLENDVPS    X3, X0, X2, X2
+	VMOVUPS      X2, (CX)(SI*4)
+	ADDQ         $0x04, SI
+	JMP          next
+
+stop:
 	VZEROUPPER
 	RET

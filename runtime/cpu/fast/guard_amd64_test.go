@@ -129,18 +129,6 @@ func kernelTests() map[string]func(t *testing.T) {
 			}
 		}
 	}
-	search := func(t *testing.T) {
-		for n := range 40 {
-			for kind := range 4 {
-				inside(t, fmt.Sprintf("the best of each of %d", n), func(g *guarded) {
-					beatenBy(g.floats(n), guardedSlice[int32](g, n), g.floats(n), 3, kind&1 != 0, kind&2 != 0)
-				})
-			}
-		}
-	}
-	for _, name := range []string{"greatestAt", "leastAt", "greatestWordsAt", "leastWordsAt"} {
-		all[name] = search
-	}
 	all["transposeRows8"], all["transposeRows16"] = transposeTest[byte], transposeTest[uint16]
 	all["transpose8"], all["transposeRows64"] = transposeTest[float32], transposeTest[uint64]
 	maps.Copy(all, convTests())
@@ -329,6 +317,40 @@ func rowFoldTests[T number](all map[string]func(t *testing.T), a *assembly, fold
 			})
 		}
 	}
+	for k, f := range []searchFunctions[T]{folds.ofFloats, folds.ofWords} {
+		by := reducers[ir.OpReduceMax]
+		if words := k == 1; words && elementWords[T]() == 2 {
+			by = longReducer(ir.OpReduceMax, ir.I64)
+		} else if words {
+			by = wordReducer(ir.OpReduceMax, ir.I32, 1)
+		}
+		add(f.first, func(t *testing.T) {
+			for rows := 1; rows < 4; rows++ {
+				for n := 1; n < 4*a.lanes; n++ {
+					inside(t, fmt.Sprintf("the places of %d rows of %d", rows, n), func(g *guarded) {
+						x, extremes := unsafe.Slice(list(g, rows*n), rows*n), guardedSlice[float64](g, rows)
+						at := guardedSlice[int32](g, rows)
+						firsts(by, extremes, at, x)
+						for i, place := range at {
+							if place < 0 || int(place) >= n || !is(by, x[i*n+int(place)], extremes[i]) {
+								t.Fatalf("the greatest of row %d of %d is at %d", i, n, place)
+							}
+						}
+					})
+				}
+			}
+		})
+		for name, of := range []func(best *T, at *int32, x *T, k int32, n int){f.greatest, f.least} {
+			add(of, func(t *testing.T) {
+				for n := 1; n < 40; n++ {
+					inside(t, fmt.Sprintf("the best of each of %d", n), func(g *guarded) {
+						best, x := unsafe.Slice(list(g, n), n), unsafe.Slice(list(g, n), n)
+						beatenBy(best, guardedSlice[int32](g, n), x, 3, name == 0, k == 1)
+					})
+				}
+			})
+		}
+	}
 	for _, functions := range folds.rows {
 		for _, f := range functions {
 			add(f, func(t *testing.T) {
@@ -423,28 +445,6 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 		"greatestLongs": longReducer(ir.OpReduceMax, ir.I64)})
 	rowFoldTests(all, a, &a.rowFolds)
 	rowFoldTests(all, a, &a.wideRowFolds)
-	for name, words := range map[string]bool{"equalFloats": false, "equalWords": true} {
-		all[name] = func(t *testing.T) {
-			by := reducers[ir.OpReduceMax]
-			if words {
-				by = wordReducer(ir.OpReduceMax, ir.I32, 1)
-			}
-			for rows := 1; rows < 4; rows++ {
-				for n := 1; n < 4*a.lanes; n++ {
-					inside(t, fmt.Sprintf("the places of %d rows of %d", rows, n), func(g *guarded) {
-						x, extremes := g.floats(rows*n), guardedSlice[float64](g, rows)
-						at := guardedSlice[int32](g, rows)
-						firsts(by, extremes, at, x)
-						for i, k := range at {
-							if k < 0 || int(k) >= n || by.wide(x[i*n+int(k)]) != extremes[i] {
-								t.Fatalf("the greatest of row %d of %d is at %d", i, n, k)
-							}
-						}
-					})
-				}
-			}
-		}
-	}
 	all["moments"] = func(t *testing.T) {
 		for rows := 1; rows < 4; rows++ {
 			for n := range 4 * a.lanes {

@@ -16,9 +16,11 @@ type rowFold[T number] func(out, x, w, v *T, checks *float64, eps float64, rows,
 
 // rowFolds has the assembly of ops that fold rows of T. rows has an op's functions by their number of lists (see
 // rowFold). columnsIn and columnsOut copy n rows of cols elements to a columnBlock and back. They are nil if columns
-// is empty. programs has the assembly of rowPrograms, in their order, or is nil.
+// is empty. programs has the assembly of rowPrograms, in their order, or is nil. ofFloats
+// and ofWords have that of searches.
 type rowFolds[T number] struct {
 	programs              *[len(rowPrograms)]rowFunctions[T]
+	ofFloats, ofWords     searchFunctions[T]
 	rows                  map[ir.Op][]rowFold[T]
 	columns               map[ir.Op]columnFold[T]
 	columnsIn, columnsOut func(dst, src *T, n, apart, cols int)
@@ -26,17 +28,16 @@ type rowFolds[T number] struct {
 
 // rowFoldsOf returns the functions of an assembly, which may be nil, for elements of T.
 func rowFoldsOf[T number](a *assembly) *rowFolds[T] {
-	list := new(rowFolds[T])
 	if a == nil {
+		a = &noAssembly
+	}
+	if list, ok := any(&a.rowFolds).(*rowFolds[T]); ok {
 		return list
 	}
-	switch any(list).(type) {
-	case *rowFolds[float32]:
-		return any(&a.rowFolds).(*rowFolds[T])
-	default:
-		return any(&a.wideRowFolds).(*rowFolds[T])
-	}
+	return any(&a.wideRowFolds).(*rowFolds[T])
 }
+
+var noAssembly assembly // has no functions
 
 // rowFold returns the assembly for the fold, or nil. The functions of an op are listed by the number of its weights.
 func (r *foldRows[T]) rowFold() rowFold[T] {

@@ -75,36 +75,17 @@ func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 				found.at[i] = int32(k)
 			}
 		case g.across:
-			switch x := any(x).(type) {
-			case []float32:
-				best := any(found.x).([]float32)
-				whole := beatenBy(best, found.at, x, int32(k), greatest, g.ofWords())
-				if g.ofWords() {
-					replace(wordsOf(best), found.at, wordsOf(x), whole, k, greatest)
-				} else {
-					replace(best, found.at, x, whole, k, greatest)
-				}
-			case []float64:
-				if best := any(found.x).([]float64); g.ofWords() {
-					replace(listOf[int64](best), found.at, listOf[int64](x), 0, k, greatest)
-				} else {
-					replace(best, found.at, x, 0, k, greatest)
-				}
+			switch whole := beatenBy(found.x, found.at, x, int32(k), greatest, g.ofWords()); {
+			case !g.ofWords():
+				replace(found.x, found.at, x, whole, k, greatest)
+			case g.wide():
+				replace(listOf[int64](found.x), found.at, listOf[int64](x), whole, k, greatest)
+			default:
+				replace(listOf[int32](found.x), found.at, listOf[int32](x), whole, k, greatest)
 			}
 		default:
 			at := places[:rows]
-			switch x := any(x).(type) {
-			case []float32:
-				firsts(g.extreme(greatest), extremes[:rows], at, x)
-			case []float64:
-				for i := range at {
-					if part := x[i*n : (i+1)*n]; g.ofWords() {
-						at[i] = int32(first(listOf[int64](part), greatest))
-					} else {
-						at[i] = int32(first(part, greatest))
-					}
-				}
-			}
+			firsts(g.extreme(greatest), extremes[:rows], at, x)
 			for i, place := range at {
 				if y := x[i*n+int(place)]; k == lo || g.beats(y, found.x[row+i], greatest) {
 					found.x[row+i], found.at[row+i] = y, int32(k)+place
@@ -124,18 +105,7 @@ func replace[E float32 | float64 | int32 | int64](best []E, at []int32, x []E, f
 	}
 }
 
-// first returns the index of the best element of a list.
-func first[E float64 | int64](x []E, greatest bool) (at int) {
-	best := x[0]
-	for i, y := range x {
-		if beats(y, best, greatest) {
-			best, at = y, i
-		}
-	}
-	return at
-}
-
-// extreme returns the reducer of 32-bit elements that finds the best one.
+// extreme returns the reducer that finds the best one.
 func (f *fold[T]) extreme(greatest bool) *reducer {
 	op := ir.OpReduceMin
 	if greatest {
@@ -144,29 +114,68 @@ func (f *fold[T]) extreme(greatest bool) *reducer {
 	return f.reducer(op)
 }
 
+// searchFunctions has the assembly of searches, or nil functions. Function first sets at to the index of the first
+// element of each row of n that equals the row's result, or to -1. Functions greatest and least replace n best
+// elements, a multiple of lanes, by better ones of x, and set the coordinates of these to k.
+type searchFunctions[T number] struct {
+	first           func(at *int32, results *float64, x *T, rows, n int)
+	greatest, least func(best *T, at *int32, x *T, k int32, n int)
+}
+
+// searchFunctionsOf returns the assembly for floats, or for words, of type T.
+func searchFunctionsOf[T number](words bool) *searchFunctions[T] {
+	if words {
+		return &rowFoldsOf[T](vector).ofWords
+	}
+	return &rowFoldsOf[T](vector).ofFloats
+}
+
+// beatenBy replaces the first of the best elements by better ones of x, and sets the coordinates of these to k. The
+// elements are floats or words. It returns the number of compared elements.
+func beatenBy[T number](best []T, at []int32, x []T, k int32, greatest, words bool) (whole int) {
+	functions := searchFunctionsOf[T](words)
+	f := functions.least
+	if greatest {
+		f = functions.greatest
+	}
+	if whole = len(x) / lanes * lanes; f == nil || whole == 0 {
+		return 0
+	}
+	_, _ = best[:whole], at[:whole] // the assembly checks no bounds
+	f(&best[0], &at[0], &x[0], k, whole)
+	return whole
+}
+
 // firsts sets extremes to the best element of each row of x, by the reducer that finds it, and at to that element's
 // index. NaN is best.
-func firsts(by *reducer, extremes []float64, at []int32, x []float32) {
+func firsts[T number](by *reducer, extremes []float64, at []int32, x []T) {
 	for i := range extremes {
 		extremes[i] = by.identity
 	}
 	rowsOf(by, extremes, x, x)
 	// Find the first element that equals the extreme. NaN equals nothing, so rows with NaN are searched again below.
 	n := len(x) / len(extremes)
-	if vector != nil && vector.equalFloats != nil {
-		of := vector.equalFloats
-		if by.words {
-			of = vector.equalWords
-		}
-		of(&at[0], &extremes[0], &x[0], len(extremes), n)
+	if f := searchFunctionsOf[T](by.words).first; f != nil {
+		f(&at[0], &extremes[0], &x[0], len(extremes), n)
 	} else {
 		for i, y := range extremes {
-			at[i] = int32(slices.IndexFunc(x[i*n:(i+1)*n], func(v float32) bool { return by.wide(v) == y }))
+			at[i] = int32(slices.IndexFunc(x[i*n:(i+1)*n], func(v T) bool { return is(by, v, y) }))
 		}
 	}
 	for i, y := range extremes {
-		if y != y {
-			at[i] = int32(slices.IndexFunc(x[i*n:(i+1)*n], func(v float32) bool { return v != v }))
+		if y != y && !by.words {
+			at[i] = int32(slices.IndexFunc(x[i*n:(i+1)*n], func(v T) bool { return v != v }))
 		}
 	}
+}
+
+// is reports whether element x is y, the result of a reducer.
+func is[T number](by *reducer, x T, y float64) bool {
+	switch narrow, ok := any(x).(float32); {
+	case ok:
+		return by.wide(narrow) == y
+	case by.words:
+		return long(float64(x)) == long(y)
+	}
+	return float64(x) == y
 }

@@ -34,11 +34,8 @@ type assembly struct {
 	reductions [reducerKinds]reduction[float32]
 	// The same for 64 bits.
 	wideReductions [reducerKinds]reduction[float64]
-	// They set at to the index of the first element of each row of n that equals the row's result, or to -1.
-	equalFloats, equalWords func(at *int32, results *float64, x *float32, rows, n int)
-
-	moments  momentsFunction // may be nil
-	rowFolds rowFolds[float32]
+	moments        momentsFunction // may be nil
+	rowFolds       rowFolds[float32]
 	// The same for 64 bits.
 	wideRowFolds rowFolds[float64]
 	// Applies a number of steps, see fusedStep, to n elements; may be nil.

@@ -82,6 +82,8 @@ func assemblies() []*assembly {
 			greatestWord: {greatestLongsRows, greatestLongsEach},
 		},
 		rowFolds: rowFolds[float32]{
+			ofFloats: searchFunctions[float32]{firstEqualFloats, greatestFloatsAt, leastFloatsAt},
+			ofWords:  searchFunctions[float32]{firstEqualWords, greatestWordsAt, leastWordsAt},
 			programs: &[len(rowPrograms)]rowFunctions[float32]{
 				{each: rowsAddRow},
 				{each: rowsSubRow},
@@ -115,6 +117,8 @@ func assemblies() []*assembly {
 			columnsIn: columnsIn, columnsOut: columnsOut,
 		},
 		wideRowFolds: rowFolds[float64]{
+			ofFloats: searchFunctions[float64]{firstEqualDoubles, greatestDoublesAt, leastDoublesAt},
+			ofWords:  searchFunctions[float64]{firstEqualLongs, greatestLongsAt, leastLongsAt},
 			programs: &[len(rowPrograms)]rowFunctions[float64]{
 				{each: rowsAddRowDoubles},
 				{each: rowsSubRowDoubles},
@@ -147,10 +151,8 @@ func assemblies() []*assembly {
 			},
 			columnsIn: columnsInDoubles, columnsOut: columnsOutDoubles,
 		},
-		moments:     moments,
-		equalFloats: equalFloats,
-		equalWords:  equalWords,
-		fused:       fusedSteps,
+		moments: moments,
+		fused:   fusedSteps,
 	}}
 	if x := cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI {
 		list = append(list, &assembly{
@@ -224,6 +226,8 @@ func assemblies() []*assembly {
 				greatestWord: {greatestLongsRowsZ, greatestLongsEachZ},
 			},
 			rowFolds: rowFolds[float32]{
+				ofFloats: searchFunctions[float32]{firstEqualFloatsZ, greatestFloatsAt, leastFloatsAt},
+				ofWords:  searchFunctions[float32]{firstEqualWordsZ, greatestWordsAt, leastWordsAt},
 				programs: &[len(rowPrograms)]rowFunctions[float32]{
 					{each: rowsAddRowZ},
 					{each: rowsSubRowZ},
@@ -257,6 +261,8 @@ func assemblies() []*assembly {
 				columnsIn: columnsInZ, columnsOut: columnsOutZ,
 			},
 			wideRowFolds: rowFolds[float64]{
+				ofFloats: searchFunctions[float64]{firstEqualDoublesZ, greatestDoublesAt, leastDoublesAt},
+				ofWords:  searchFunctions[float64]{firstEqualLongsZ, greatestLongsAt, leastLongsAt},
 				programs: &[len(rowPrograms)]rowFunctions[float64]{
 					{each: rowsAddRowDoublesZ},
 					{each: rowsSubRowDoublesZ},
@@ -289,11 +295,9 @@ func assemblies() []*assembly {
 				},
 				columnsIn: columnsInDoublesZ, columnsOut: columnsOutDoublesZ,
 			},
-			moments:     momentsZ,
-			equalFloats: equalFloatsZ,
-			equalWords:  equalWordsZ,
-			fused:       fusedStepsZ,
-			narrower:    list[0],
+			moments:  momentsZ,
+			fused:    fusedStepsZ,
+			narrower: list[0],
 		})
 	}
 	return list
@@ -371,26 +375,6 @@ func fill(list []float32, x float32) {
 		repeatVectors(&list[0], x, whole)
 	}
 	fillPlain(list[whole:], x)
-}
-
-// beatenBy replaces the first of the best elements by better ones of x, and sets the coordinates of these to k. The
-// elements are floats or words. It returns the number of compared elements.
-func beatenBy(best []float32, at []int32, x []float32, k int32, greatest, words bool) (whole int) {
-	if whole = len(x) / lanes * lanes; !vectors || whole == 0 {
-		return 0
-	}
-	_, _ = best[:whole], at[:whole] // the assembly checks no bounds
-	f := leastAt
-	switch {
-	case greatest && words:
-		f = greatestWordsAt
-	case words:
-		f = leastWordsAt
-	case greatest:
-		f = greatestAt
-	}
-	f(&best[0], &at[0], &x[0], k, whole)
-	return whole
 }
 
 // transposeBlocks sets dst to the transposed matrix src, as far as whole blocks of the assembly reach. The rows of dst

@@ -35,8 +35,6 @@ func roundBytes(bytes *int8, scales, sums, x *float32, n int) {
 
 func roundRecords(*int8, *float32, *float32, int) {}
 
-func beatenBy([]float32, []int32, []float32, int32, bool, bool) int { return 0 }
-
 func replaceByVectors[D, S updatable, T index](_ []D, _ []S, _ []T, _, _, _, _, _, _ int) bool {
 	return false
 }

@@ -306,97 +306,139 @@ func repeat() {
 	RET()
 }
 
-// search generates the assembly functions that argmax and argmin call for each row of elements.
-func search() {
-	floats := func(predicate uint64) func(old, y, beats VecVirtual) {
+// searched is a type of elements that argmax and argmin compare.
+type searched struct {
+	floats
+	name     string
+	narrow   func(x VecVirtual) // converts a float64 result to an element; nil if it is one
+	equal    func(ops ...Op)
+	signs    func(ops ...Op)                // moves the signs of a vector's lanes to a register
+	beats    func(old, y, beats VecVirtual) // sets beats to ones where y is greater than old, see search
+	beatenBy func(old, y, beats VecVirtual) // the same where y is less
+}
+
+// searchedTypes returns the floats of a size, and the words.
+func searchedTypes(t floats) [2]searched {
+	compare, equalWords, moreWords, signs := VCMPPS, VPCMPEQD, VPCMPGTD, VMOVMSKPS
+	names := [2]string{"Floats", "Words"}
+	narrow := [2]func(x VecVirtual){func(x VecVirtual) { VCVTSD2SS(x.AsX(), x.AsX(), x.AsX()) },
+		func(x VecVirtual) { VCVTTPD2DQX(x.AsX(), x.AsX()) }}
+	if t.areWide() {
+		compare, equalWords, moreWords, signs = VCMPPD, VPCMPEQQ, VPCMPGTQ, VMOVMSKPD
+		names, narrow = [2]string{"Doubles", "Longs"}, [2]func(x VecVirtual){}
+	}
+	beats := func(predicate uint64) func(old, y, beats VecVirtual) {
 		return func(old, y, beats VecVirtual) {
 			known := YMM()
-			VCMPPS(Imm(predicate), old, y, beats)
+			compare(Imm(predicate), old, y, beats)
 			// A NaN beats all numbers, by the predicate, and is never replaced.
-			VCMPPS(Imm(ordered), old, old, known)
+			compare(Imm(ordered), old, old, known)
 			VANDPS(known, beats, beats)
 		}
 	}
-	for _, f := range []struct {
-		name, what string
-		compare    func(old, y, beats VecVirtual)
-	}{
-		{"greatest", "greater or the first NaN", floats(notAtMost)}, {"least", "less or the first NaN", floats(notAtLeast)},
-		{"greatestWords", "greater", func(old, y, beats VecVirtual) { VPCMPGTD(old, y, beats) }},
-		{"leastWords", "less", func(old, y, beats VecVirtual) { VPCMPGTD(y, old, beats) }},
-	} {
-		TEXT(f.name+"At", NOSPLIT, "func(best *float32, at *int32, x *float32, k int32, n int)")
-		Doc(fmt.Sprintf("%sAt replaces each of n best elements, a multiple of 8, by an element of x that is %s.", f.name,
-			f.what), "It sets the coordinates of replaced ones to k.")
-		k := YMM()
-		from, _ := Param("k").Resolve()
-		VBROADCASTSS(from.Addr, k)
-		best, at, x := Load(Param("best"), GP64()), Load(Param("at"), GP64()), Load(Param("x"), GP64())
-		n, i := Load(Param("n"), GP64()), GP64()
-		XORQ(i, i)
-		Label("next")
-		CMPQ(i, n)
-		JGE(LabelRef("stop"))
-		old, y, beats := YMM(), YMM(), YMM()
-		VMOVUPS(Mem{Base: best, Index: i, Scale: 4}, old)
-		VMOVUPS(Mem{Base: x, Index: i, Scale: 4}, y)
-		f.compare(old, y, beats)
-		VBLENDVPS(beats, y, old, old)
-		VMOVUPS(old, Mem{Base: best, Index: i, Scale: 4})
-		// A store of some lanes takes longer.
-		VMOVUPS(Mem{Base: at, Index: i, Scale: 4}, y)
-		VBLENDVPS(beats, k, y, y)
-		VMOVUPS(y, Mem{Base: at, Index: i, Scale: 4})
-		ADDQ(Imm(8), i)
-		JMP(LabelRef("next"))
-		Label("stop")
-		VZEROUPPER()
-		RET()
+	return [2]searched{
+		{t, names[0], narrow[0], func(ops ...Op) { compare(append([]Op{Imm(equal)}, ops...)...) },
+			func(ops ...Op) { signs(ops[0], ops[1]) }, beats(notAtMost), beats(notAtLeast)},
+		{t, names[1], narrow[1], func(ops ...Op) { equalWords(ops...) }, func(ops ...Op) { signs(ops[0], ops[1]) },
+			func(old, y, beats VecVirtual) { moreWords(old, y, beats) },
+			func(old, y, beats VecVirtual) { moreWords(y, old, beats) }},
 	}
 }
 
-// equals generates the assembly functions that find the first element of each row that equals the row's result.
-func (w width) equals() {
-	for _, f := range []struct {
-		name, what string
-		narrow     func(x VecVirtual)
-		compare    func(ops ...Op)
-	}{
-		{"Floats", "floats", func(x VecVirtual) { VCVTSD2SS(x.AsX(), x.AsX(), x.AsX()) },
-			func(ops ...Op) { VCMPPS(append([]Op{Imm(equal)}, ops...)...) }},
-		{"Words", "words", func(x VecVirtual) { VCVTTPD2DQX(x.AsX(), x.AsX()) },
-			func(ops ...Op) { VPCMPEQD(ops...) }},
-	} {
-		name := "equal" + f.name + w.suffix
-		TEXT(name, NOSPLIT, "func(at *int32, results *float64, x *float32, rows, n int)")
-		Doc(fmt.Sprintf("%s sets each of at to the index of the first of a row's n %s that equals the row's result, or to -1.",
-			name, f.what))
-		r := w.rowLoop(singles)
+// search generates the assembly functions that argmax and argmin call for each row of elements, if the elements along
+// their axis are in different rows.
+func search(t floats) {
+	for _, of := range searchedTypes(t) {
+		of.searchAt("greatest", "greater", of.beats)
+		of.searchAt("least", "less", of.beatenBy)
+	}
+}
+
+// searchAt generates one of these functions.
+func (t searched) searchAt(name, what string, compare func(old, y, beats VecVirtual)) {
+	name += t.name + "At"
+	TEXT(name, NOSPLIT, "func(best "+t.pointer()+", at *int32, x "+t.pointer()+", k int32, n int)")
+	Doc(fmt.Sprintf("%s replaces each of n best elements, a multiple of 8, by an element of x that is %s,", name, what),
+		"or the first NaN. It sets the coordinates of replaced ones to k.")
+	k := YMM()
+	from, _ := Param("k").Resolve()
+	VBROADCASTSS(from.Addr, k)
+	best, at, x := Load(Param("best"), GP64()), Load(Param("at"), GP64()), Load(Param("x"), GP64())
+	n, i := Load(Param("n"), GP64()), GP64()
+	XORQ(i, i)
+	Label("next")
+	CMPQ(i, n)
+	JGE(LabelRef("stop"))
+	old, y, beats := YMM(), YMM(), YMM()
+	place := func(list Register) Mem { return Mem{Base: list, Index: i, Scale: uint8(t.bytes)} }
+	VMOVUPS(place(best), old)
+	VMOVUPS(place(x), y)
+	compare(old, y, beats)
+	VBLENDVPS(beats, y, old, old)
+	VMOVUPS(old, place(best))
+	var mask, places, coordinate Op = beats, y, k // with 32 bits for an element
+	if t.areWide() {
+		high := XMM()
+		VEXTRACTF128(Imm(1), beats, high)
+		VSHUFPS(Imm(0x88), high, beats.AsX(), beats.AsX())
+		mask, places, coordinate = beats.AsX(), y.AsX(), k.AsX()
+	}
+	// A store of some lanes takes longer.
+	VMOVUPS(Mem{Base: at, Index: i, Scale: 4}, places)
+	VBLENDVPS(mask, coordinate, places, places)
+	VMOVUPS(places, Mem{Base: at, Index: i, Scale: 4})
+	ADDQ(Imm(uint64(avx2.size/t.bytes)), i)
+	JMP(LabelRef("next"))
+	Label("stop")
+	VZEROUPPER()
+	RET()
+}
+
+// firstEquals generates the assembly functions that find the first element of each row that equals the row's result.
+func (w width) firstEquals(t floats) {
+	for _, of := range searchedTypes(t) {
+		name := "firstEqual" + of.name + w.suffix
+		TEXT(name, NOSPLIT, "func(at *int32, results *float64, x "+t.pointer()+", rows, n int)")
+		Doc(fmt.Sprintf("%s sets each of at to the index of the first of a row's n elements that equals the row's", name),
+			"result, or to -1.")
+		r := w.rowLoop(t)
 		out, results := Load(Param("at"), GP64()), Load(Param("results"), GP64())
-		some, y, mask, result := w.partial(r.rest), w.vector(), GP32(), w.vector()
-		find := func(p *partial) {
-			x := w.vector()
-			p.load(Mem{Base: r.x, Index: r.at, Scale: 4}, x)
-			if w.size == 64 {
-				equals := K()
-				f.compare(y, x, equals)
-				KMOVW(equals, mask)
-			} else {
-				f.compare(y, x, x)
-				VMOVMSKPS(x, mask)
+		some, y, mask, result := w.parts(t, r.rest), w.vector(), GP32(), w.vector()
+		find := func(p parts) {
+			for i, x := range p.load(r.block(r.x)) {
+				found := mask
+				if i > 0 {
+					found = GP32()
+				}
+				if w.size == 64 {
+					equals := K()
+					of.equal(y, x, equals)
+					KMOVW(equals, found)
+				} else {
+					of.equal(y, x, x)
+					of.signs(x, found)
+				}
+				if i > 0 {
+					SHLL(Imm(uint64(i*w.size/t.bytes)), found)
+					ORL(found, mask)
+				}
 			}
 		}
 		Label("row")
 		TESTQ(r.rows, r.rows)
 		JZ(LabelRef("stop"))
-		VMOVSD(Mem{Base: results}, result.AsX())
-		f.narrow(result)
-		VBROADCASTSS(result.AsX(), y)
+		if of.narrow == nil {
+			r.broadcastElement(Mem{Base: results}, y)
+		} else {
+			VMOVSD(Mem{Base: results}, result.AsX())
+			of.narrow(result)
+			VBROADCASTSS(result.AsX(), y)
+		}
 		XORQ(r.at, r.at)
 		Label("next")
 		CMPQ(r.at, r.whole)
 		JGE(LabelRef("rest"))
-		find(&partial{width: w})
+		find(r.all())
 		TESTL(mask, mask)
 		JNZ(LabelRef("found"))
 		ADDQ(Imm(uint64(w.lanes())), r.at)
@@ -414,7 +456,7 @@ func (w width) equals() {
 		Label("done")
 		ADDQ(Imm(4), out)
 		ADDQ(Imm(8), results)
-		LEAQ(Mem{Base: r.x, Index: r.n, Scale: 4}, r.x)
+		r.toNextRow(r.x)
 		DECQ(r.rows)
 		JMP(LabelRef("row"))
 		Label("stop")

@@ -63,9 +63,11 @@ func main() {
 		avx2.wideFolds()
 		avx512.wideFolds()
 		for _, w := range []width{avx2, avx512} {
+			w.firstEquals(wides)
 			w.rowPrograms(wides)
 			w.rowFolds(wides)
 		}
+		search(wides)
 		Generate()
 		return
 	}
@@ -90,13 +92,13 @@ func main() {
 	wordPrimitives()
 	for _, w := range []width{avx2, avx512} {
 		w.folds()
-		w.equals()
+		w.firstEquals(singles)
 		w.rowPrograms(singles)
 		w.moments()
 		w.rowFolds(singles)
 		w.fusedSteps()
 	}
-	search()
+	search(singles)
 	runningFolds()
 	transposes()
 	repeat()
