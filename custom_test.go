@@ -14,6 +14,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/check"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/compiler"
@@ -390,6 +391,22 @@ func TestCustomKernelText(t *testing.T) {
 	}
 	if strings.Contains(low.GLSL[1], "params") || strings.Contains(low.GLSL[1], "x_dim0") {
 		t.Errorf("the text declares what it does not use:\n%s", low.GLSL[1])
+	}
+}
+
+// A kernel of any device may call a custom op, also from a function that stores the elements of a tile.
+func TestCustomAfterMatMul(t *testing.T) {
+	devtest.NeedTools(t)
+	g := devtest.Build(t, func(b *frontend.Builder) {
+		x := b.Input("x", ir.I8, 160, 64)
+		y := x.MatMul(b.Input("w", ir.I8, 64, 160)).Cast(ir.F32)
+		b.Output("y", frontend.CustomOp(snake, []frontend.Tensor{y, b.Input("alpha", ir.F32, 160)}))
+	})
+	for _, name := range device.Kinds() {
+		_, err := vkc.Compile(t.Context(), g, vkc.CompileOptions{Target: devtest.Profile(t, name)})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

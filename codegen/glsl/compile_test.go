@@ -101,11 +101,11 @@ func profile(t *testing.T, name string) device.Caps {
 	return caps
 }
 
-// TestRandomGraphsCompile generates the kernels of random graphs for every device profile.
+// TestRandomGraphsCompile generates the kernels of random graphs, some of them large, for every device profile.
 func TestRandomGraphsCompile(t *testing.T) {
 	sources := map[string]string{}
 	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
-		g, err := graphgen.New(seed, graphgen.Options{})
+		g, err := graphgen.New(seed, graphgen.Options{Large: seed%3 == 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -228,11 +228,22 @@ func readsTwice(k *kernel.Kernel) bool {
 
 // operands returns the numbers of distinct A and of distinct B operands of a matmul kernel.
 func operands(k *kernel.Kernel) (a, b int) {
-	as, bs := map[*kernel.Expr]bool{}, map[*kernel.Expr]bool{}
-	for _, p := range k.MatMuls {
-		as[p.A], bs[p.B] = true, true
-	}
+	as, bs := operandValues(k)
 	return len(as), len(bs)
+}
+
+// operandValues returns the distinct A and the distinct B operands of a matmul kernel. A value can be on both sides,
+// such as a constant: then it is two operands, each with its own tile.
+func operandValues(k *kernel.Kernel) (as, bs []*kernel.Expr) {
+	for _, p := range k.MatMuls {
+		if !slices.Contains(as, p.A) {
+			as = append(as, p.A)
+		}
+		if !slices.Contains(bs, p.B) {
+			bs = append(bs, p.B)
+		}
+	}
+	return as, bs
 }
 
 // rowGroupShared is the shared memory, in bytes, that the lanes of a row use to exchange partial results. It is 0 if

@@ -267,18 +267,17 @@ func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool
 // matrixStage is the size, in units, of all operand tiles in shared memory for one stage.
 func matrixStage(k *kernel.Kernel, s kernel.Schedule) int {
 	r, t := len(k.Parallel), tileOf(s)
-	seen := map[*kernel.Expr]bool{}
 	n, unit := 0, UnitElems(k, s)
-	add := func(v *kernel.Expr, axis, extent int) {
-		if !seen[v] && Staged(k, s, v, axis) {
-			seen[v] = true
-			n += StagedUnits(FoldContiguous(k, v, axis), extent, t.TileK, unit)
+	add := func(list []*kernel.Expr, axis, extent int) {
+		for _, v := range list {
+			if Staged(k, s, v, axis) {
+				n += StagedUnits(FoldContiguous(k, v, axis), extent, t.TileK, unit)
+			}
 		}
 	}
-	for _, p := range k.MatMuls {
-		add(p.A, r-2, t.TileM)
-		add(p.B, r-1, t.TileN)
-	}
+	as, bs := operandValues(k)
+	add(as, r-2, t.TileM)
+	add(bs, r-1, t.TileN)
 	return n
 }
 

@@ -354,3 +354,16 @@ func TestMatrixReason(t *testing.T) {
 		t.Errorf("%q, %v", reason, err)
 	}
 }
+
+// A value that is both A and B is two tiles.
+func TestMatrixUnitsOfOneValue(t *testing.T) {
+	apart := matrixMul(one, ir.D(128), ir.D(128), ir.D(128), ir.F16, true)
+	same := matrixMul(one, ir.D(128), ir.D(128), ir.D(128), ir.F16, true)
+	same.MatMuls[0].B = same.MatMuls[0].A
+	s := kernel.CoopMat{MatrixTile: kernel.MatrixTile{Launch: kernel.Launch{Variant: kernel.VarCoopMat,
+		Workgroup: 128, Vec: 4, Subgroup: 32}, Tile: kernel.Tile{TileM: 32, TileN: 32, TileK: 64}},
+		Fragment: kernel.Fragment{FragM: 16, FragN: 16, FragK: 16}, SubgroupsM: 2, SubgroupsN: 2}
+	if have, want := MatrixUnits(same, s), MatrixUnits(apart, s); have != want {
+		t.Errorf("the tiles take %d units of shared memory, want %d", have, want)
+	}
+}

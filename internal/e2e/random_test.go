@@ -35,19 +35,30 @@ func graphCount() int { return cmp.Or(*randomGraphs, 500) }
 
 // TestRandomGraphs compares random graphs, compiled for a device and run there, with the reference.
 func TestRandomGraphs(t *testing.T) {
+	compareRandom(t, graphCount(), graphgen.Options{})
+}
+
+// TestLargeRandomGraphs is TestRandomGraphs with tensors that fill tiles and several workgroups.
+func TestLargeRandomGraphs(t *testing.T) {
+	compareRandom(t, cmp.Or(*randomGraphs, 20), graphgen.Options{Large: true})
+}
+
+// compareRandom compares n random graphs on a device with the reference.
+func compareRandom(t *testing.T, n int, opt graphgen.Options) {
+	t.Helper()
 	type random struct {
 		*ir.Graph
 		seed uint64
 	}
 	dev := openDevice(t)
-	n := graphCount()
 	if testing.Short() {
 		n = min(n, 40)
 	}
 	list := make([]random, n)
 	for i := range list {
 		seed := *firstSeed + uint64(i)
-		g, err := graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
+		opt.Derived = seed%4 == 3 && !opt.Large
+		g, err := graphgen.New(seed, opt)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -493,7 +493,8 @@ func (b *Bound) matmul(n *ir.Node, args []Bound) {
 	x, y := args[0], args[1]
 	m := k * x.mag() * y.mag()
 	b.Lo, b.Hi = -m, m
-	b.Err = k*(x.mag()*y.Err+y.mag()*x.Err) + 2*m
+	// Sums of equal products may round in the same direction again and again.
+	b.Err = k*(x.mag()*y.Err+y.mag()*x.Err) + max(2, k/16)*m
 	if n.DType().IsFloat() {
 		b.roundedMatMul(n, k, args)
 	}

@@ -21,7 +21,7 @@ func (g *generator) experts() *ir.Node {
 		k = t.BlockElems()
 	}
 	x := g.leaf(ir.Shape{tokens, ir.D([]int{1, used}[g.rng.IntN(2)]), ir.D(k)}, g.float)
-	n := 1 + g.rng.IntN(12)
+	n := g.upTo(12)
 	product := func() *ir.Node {
 		w := g.named(ir.OpWeight, fmt.Sprintf("experts%d", len(g.g.Nodes())), ir.ShapeOf(count, n, k), t)
 		return g.add(ir.OpMatMulID, []*ir.Node{x, w, ids}, g.precision())

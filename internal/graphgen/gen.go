@@ -21,6 +21,8 @@ type Options struct {
 	Pointwise bool
 	// Straight leaves out loops and branches.
 	Straight bool
+	// Large makes tensors that fill tiles of matrix units and several workgroups, and more ops that sum.
+	Large bool
 }
 
 // New returns the graph of a seed. It always passes Verify.
@@ -35,7 +37,7 @@ func New(seed uint64, opt Options) (*ir.Graph, error) {
 	switch {
 	case opt.Pointwise:
 		g.makers = makers[:pointwise]
-	case opt.Straight:
+	case opt.Straight || opt.Large && g.rng.IntN(4) > 0:
 		g.makers = makers[:straight]
 	default:
 		g.makers = makers[:]
@@ -43,6 +45,9 @@ func New(seed uint64, opt Options) (*ir.Graph, error) {
 	ops := opt.Ops
 	if ops == 0 {
 		ops = 1 + g.rng.IntN(24)
+		if opt.Large {
+			ops = 1 + ops/3
+		}
 	}
 	for range ops {
 		g.op()
@@ -76,6 +81,13 @@ type generator struct {
 // chooseDims selects a few extents for most shapes, so that shapes fit each other.
 func (g *generator) chooseDims() {
 	sizes := []int{1, 2, 3, 4, 5, 7, 8, 13}
+	most := 9 // of a symbol
+	if g.opt.Large {
+		sizes = []int{1, 8, 16, 17, 32, 33, 48, 64, 65, 96, 100, 127, 128, 160, 200, 256, 300, 320, 512}
+		most = 200
+		// With a small extent every rank has a shape that fits.
+		g.dims = append(g.dims, ir.D(1+g.rng.IntN(4)))
+	}
 	for range 3 {
 		g.dims = append(g.dims, ir.D(sizes[g.rng.IntN(len(sizes))]))
 	}
@@ -84,11 +96,11 @@ func (g *generator) chooseDims() {
 		g.dims = append(g.dims, ir.D(0))
 	}
 	// More than a subgroup has invocations, and no multiple of one.
-	if g.rng.IntN(20) == 0 {
+	if !g.opt.Large && g.rng.IntN(20) == 0 {
 		g.dims[0] = ir.D(67)
 	}
 	if !g.opt.Static && g.rng.IntN(2) == 0 {
-		t := ir.Symbol("T", 1+g.rng.IntN(9))
+		t := ir.Symbol("T", 1+g.rng.IntN(most))
 		g.dims = append(g.dims, t)
 		switch g.rng.IntN(6) {
 		case 0:
@@ -161,17 +173,35 @@ func (g *generator) intType() ir.DType {
 
 func (g *generator) oneOf(list ...ir.DType) ir.DType { return list[g.rng.IntN(len(list))] }
 
-// maxElems bounds the elements of one value.
-const maxElems = 3000
+// fits reports whether a value may have this shape: it must not have too many elements.
+func (g *generator) fits(s ir.Shape) bool {
+	if g.opt.Large {
+		return s.MaxElems() <= 1<<18
+	}
+	return s.MaxElems() <= 3000
+}
 
-// shape returns a random shape of the given rank with at most maxElems elements.
+// upTo returns an extent from 1 to n, or in a large graph from 1 to 32*n, mostly a multiple of 8.
+func (g *generator) upTo(n int) int {
+	size := 1 + g.rng.IntN(n)
+	if !g.opt.Large {
+		return size
+	}
+	size = 8 * (4*(size-1) + 1 + g.rng.IntN(4))
+	if g.rng.IntN(6) == 0 {
+		size -= g.rng.IntN(8)
+	}
+	return size
+}
+
+// shape returns a random shape of the given rank that fits.
 func (g *generator) shape(rank int) ir.Shape {
 	for {
 		s := make(ir.Shape, rank)
 		for i := range s {
 			s[i] = g.dims[g.rng.IntN(len(g.dims))]
 		}
-		if s.MaxElems() <= maxElems {
+		if g.fits(s) {
 			return s
 		}
 	}
@@ -214,7 +244,7 @@ func (g *generator) constant(s ir.Shape, t ir.DType) *ir.Node {
 		return nil
 	}
 	v := make([]float64, s.MaxElems())
-	splat := g.rng.IntN(2) == 0
+	splat := g.rng.IntN(2) == 0 || len(v) > 3000 // graphs are printed
 	// Identities and small numbers, which rewrites look for.
 	first := []float64{0, 1, 1, -1, 0.5, 2}[g.rng.IntN(6)]
 	for i := range v {
@@ -245,7 +275,7 @@ func (g *generator) add(op ir.Op, args []*ir.Node, attrs ...ir.Attr) *ir.Node {
 		return nil
 	}
 	b := boundOf(n, known)
-	b.Bad = b.Bad || n.Shape().MaxElems() > maxElems
+	b.Bad = b.Bad || !g.fits(n.Shape())
 	// The graph keeps an unusable node, so it needs a bound. Without a user it is dead.
 	g.bounds = append(g.bounds, b)
 	if b.Bad {

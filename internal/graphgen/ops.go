@@ -56,13 +56,13 @@ const (
 // op adds one op of a random kind. If nothing fits that kind, it tries others, up to 8 in all.
 func (g *generator) op() {
 	total := 0
-	for _, m := range g.makers {
-		total += m.weight
+	for i := range g.makers {
+		total += g.weight(i)
 	}
 	for range 8 {
 		pick := g.rng.IntN(total)
-		for _, m := range g.makers {
-			pick -= m.weight
+		for i, m := range g.makers {
+			pick -= g.weight(i)
 			// pick was below the weights so far, so it falls to m.
 			if pick < 0 {
 				if m.make(g) != nil {
@@ -72,6 +72,14 @@ func (g *generator) op() {
 			}
 		}
 	}
+}
+
+// weight returns the relative frequency of a maker. Large graphs are for kernels that sum many products.
+func (g *generator) weight(i int) int {
+	if g.opt.Large && i >= pointwise {
+		return 4 * g.makers[i].weight
+	}
+	return g.makers[i].weight
 }
 
 // unaryOps are the functions of one float without attributes.
@@ -129,7 +137,7 @@ func (g *generator) partner(a *ir.Node) *ir.Node {
 	}
 	b := g.pick(func(b *ir.Node) bool {
 		s, err := ir.BroadcastShapes(a.Shape(), b.Shape())
-		return err == nil && b.DType() == a.DType() && s.MaxElems() <= maxElems
+		return err == nil && b.DType() == a.DType() && g.fits(s)
 	})
 	if b != nil && g.rng.IntN(4) > 0 {
 		return b
@@ -406,6 +414,9 @@ func (g *generator) quantized() *ir.Node {
 	t := g.oneOf(ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.IQ4_NL, ir.MXFP4)
 	// One or two blocks per row.
 	k := t.BlockElems() * (1 + g.rng.IntN(2))
+	if g.opt.Large {
+		k *= 1 + g.rng.IntN(8)
+	}
 	w := g.blocks(t, k)
 	switch g.rng.IntN(4) {
 	case 0:
@@ -433,7 +444,7 @@ func (g *generator) precision() ir.Attr {
 // blocks makes rows of k elements in a block format: a weight, or a quantized input. It does not quantize computed
 // values, since the block format's steps would amplify their errors.
 func (g *generator) blocks(t ir.DType, k int) *ir.Node {
-	name, shape := fmt.Sprintf("q%d", len(g.g.Nodes())), ir.ShapeOf(1+g.rng.IntN(12), k)
+	name, shape := fmt.Sprintf("q%d", len(g.g.Nodes())), ir.ShapeOf(g.upTo(12), k)
 	if g.rng.IntN(3) > 0 {
 		return g.named(ir.OpWeight, name, shape, t)
 	}
@@ -454,11 +465,14 @@ func (g *generator) attention() *ir.Node {
 	if (t.Is(0) || s.Is(0)) && !batch.IsStatic() {
 		return nil
 	}
-	d, e := ir.D(1+g.rng.IntN(4)), ir.D(1+g.rng.IntN(4))
+	d, e := ir.D(g.upTo(4)), ir.D(g.upTo(4))
+	if g.opt.Large && g.rng.IntN(3) > 0 {
+		e = d
+	}
 	// of adds a leaf with the batch axes and dims, or returns nil if that is too large.
 	of := func(dims ...ir.Dim) *ir.Node {
 		shape := append(append(ir.Shape{}, batch...), dims...)
-		if shape.MaxElems() > maxElems {
+		if !g.fits(shape) {
 			return nil
 		}
 		return g.leaf(shape, g.float)
@@ -503,7 +517,7 @@ func (g *generator) attentionGrad(args []*ir.Node, attrs []ir.Attr) *ir.Node {
 	q, v := args[0], args[2]
 	rank := q.Rank()
 	grad := slices.Concat(q.Shape()[:rank-1], v.Shape()[rank-1:])
-	if grad.MaxElems() > maxElems {
+	if !g.fits(grad) {
 		return nil
 	}
 	// One number per row: the logarithm of the sum of exponentials, or a sum of gradients.

@@ -8,7 +8,7 @@ func (g *generator) recurrence() *ir.Node {
 	batch := g.shape(g.rng.IntN(2))
 	of := func(t ir.DType, dims ...ir.Dim) *ir.Node {
 		shape := append(append(ir.Shape{}, batch...), dims...)
-		if shape.MaxElems() > maxElems {
+		if !g.fits(shape) {
 			return nil
 		}
 		return g.leaf(shape, t)

@@ -24,7 +24,7 @@ func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	s[axis] = g.shape(1)[0]
 	// updates adds a leaf for the written values, or returns nil if it would be too large.
 	updates := func(s ir.Shape) *ir.Node {
-		if s.MaxElems() > maxElems {
+		if !g.fits(s) {
 			return nil
 		}
 		return g.leaf(s, base.DType())

@@ -12,8 +12,11 @@ func (g *generator) images() *ir.Node {
 		return x
 	}
 	s := append(g.shape(1), ir.D([]int{1, 2, 4, 6, 8}[g.rng.IntN(5)]))
+	if g.opt.Large {
+		s[1] = ir.D(g.upTo(3))
+	}
 	s = append(s, g.shape(1+g.rng.IntN(2))...)
-	if s.MaxElems() > maxElems {
+	if !g.fits(s) {
 		return nil
 	}
 	return g.leaf(s, g.floatType())
@@ -43,7 +46,7 @@ func (g *generator) conv() *ir.Node {
 	if groups < 1 || c%groups != 0 {
 		groups = 1
 	}
-	op, w := ir.OpConv, ir.ShapeOf(groups*(1+g.rng.IntN(6)), c/groups)
+	op, w := ir.OpConv, ir.ShapeOf(groups*g.upTo(6), c/groups)
 	attrs := []ir.Attr{attr("groups", groups)}
 	axes := x.Rank() - 2
 	switch g.rng.IntN(5) {
@@ -53,7 +56,7 @@ func (g *generator) conv() *ir.Node {
 		attrs = append(attrs, attr("padding_value", g.rng.IntN(128)))
 	case 1, 2:
 		// The weight of a transpose has its axes the other way around.
-		op, w = ir.OpConvTranspose, ir.ShapeOf(c, 1+g.rng.IntN(6))
+		op, w = ir.OpConvTranspose, ir.ShapeOf(c, g.upTo(6))
 		attrs = append(attrs, attr("output_padding", g.perAxis(axes, 0, 1)))
 	}
 	for range axes {

@@ -33,6 +33,15 @@ func (s *suite) contractions() {
 				attr("transpose_b", true), attr("precision", p))
 		})
 	}
+	// Both operands are the same row, again and again. A compiler must not take them for one tile.
+	oneRow := func(p string) *template {
+		return s.add(ir.OpMatMul, "96x96x200/one row on both sides "+p, func(b *builder, t ir.DType) *ir.Node {
+			rows := b.view(ir.OpBroadcast, b.arg(t, []int{200}, plain, small), attr("shape", ir.ShapeOf(96, 200)))
+			return b.op(ir.OpMatMul, []*ir.Node{rows, rows}, attr("transpose_b", true), attr("precision", p))
+		})
+	}
+	oneRow(ir.PrecisionFull).allDTypes()
+	oneRow(ir.PrecisionHalf)
 	s.int8Matmuls()
 	s.mixedMatmuls()
 	s.batches()

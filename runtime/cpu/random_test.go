@@ -31,13 +31,28 @@ func TestRandomGraphs(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 100)
 	}
+	compareRandom(t, n, graphgen.Options{})
+}
+
+// TestLargeRandomGraphs is TestRandomGraphs with tensors that several workers share.
+func TestLargeRandomGraphs(t *testing.T) {
+	n := *randomGraphs / 10
+	if testing.Short() {
+		n = min(n, 10)
+	}
+	compareRandom(t, n, graphgen.Options{Large: true})
+}
+
+// compareRandom compares n random graphs on the fast path with the reference.
+func compareRandom(t *testing.T, n int, opt graphgen.Options) {
+	t.Helper()
 	var ran atomic.Int64
 	var group errgroup.Group
 	group.SetLimit(goruntime.GOMAXPROCS(0))
 	for i := range uint64(n) {
 		seed := *firstSeed + i
 		group.Go(func() error {
-			g, err := graphgen.New(seed, graphgen.Options{})
+			g, err := graphgen.New(seed, opt)
 			if err != nil {
 				return err
 			}

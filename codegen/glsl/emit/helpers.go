@@ -24,5 +24,7 @@ func (e *Emitter) Functions() []*syntax.Definition {
 			}
 		}
 	}
-	return pruneFunctions(append(own, e.Definitions...), append(e.custom, main))
+	// Functions of Definitions may call custom ops.
+	kept := append(slices.Clone(e.custom), main)
+	return pruneFunctions(slices.Concat(own, e.custom, e.Definitions, []*syntax.Definition{main}), kept)
 }

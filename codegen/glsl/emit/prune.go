@@ -7,12 +7,18 @@ import (
 )
 
 // pruneFunctions removes unused definitions, and unused parameters of functions with their arguments in calls. A
-// definition can only be used by later ones. users, custom ops and main, come last; only the calls in them change.
-func pruneFunctions(own, users []*syntax.Definition) []*syntax.Definition {
-	all := slices.Concat(own, users)
+// definition can only be used by later ones. In the functions of kept, custom ops and main, only the calls change.
+func pruneFunctions(all, kept []*syntax.Definition) []*syntax.Definition {
+	all = slices.Clone(all)
+	keep := make([]bool, len(all))
+	for i, d := range all {
+		keep[i] = slices.Contains(kept, d)
+	}
 	// Dropping an argument may remove the last use of a caller's parameter, so callees come first.
-	for i := range own {
-		d := all[i]
+	for i, d := range all {
+		if keep[i] {
+			continue
+		}
 		params, unused := usedParams(d, all[i+1:])
 		if params == nil {
 			continue
@@ -26,16 +32,16 @@ func pruneFunctions(own, users []*syntax.Definition) []*syntax.Definition {
 		}
 	}
 	used := map[string]bool{}
-	kept := make([]*syntax.Definition, 0, len(all))
+	list := make([]*syntax.Definition, 0, len(all))
 	for i, d := range slices.Backward(all) {
-		if i < len(own) && !used[d.Name] {
+		if !keep[i] && !used[d.Name] {
 			continue
 		}
-		kept = append(kept, d)
+		list = append(list, d)
 		d.Names(func(name string) { used[name] = true })
 	}
-	slices.Reverse(kept)
-	return kept
+	slices.Reverse(list)
+	return list
 }
 
 // elementParameters is the number of parameters that coopMatPerElementNV passes to a function: row, column and element.

@@ -28,7 +28,7 @@ func TestPruneFunctions(t *testing.T) {
 		list = append(list, definitionOf(f))
 	}
 	var got []string
-	for _, d := range pruneFunctions(list, []*syntax.Definition{main}) {
+	for _, d := range pruneFunctions(append(list, main), []*syntax.Definition{main}) {
 		got = append(got, d.String())
 	}
 	want := []string{

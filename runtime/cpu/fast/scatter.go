@@ -152,7 +152,7 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 		s.run, inner = inner, 1
 	}
 	// One index per element of a base with one axis.
-	if s.run*inner == 1 && len(ids) == picks && s.mode == "add" {
+	if len(s.from) == picks && s.mode == "add" {
 		s.add = func(floats []float64, words []int32, lo, hi int) {
 			if s.Out != nil {
 				addAt(floats, s.from[lo:hi], ids[lo:hi])
@@ -248,7 +248,7 @@ func pointTargets[T index](s *scattering, ids []T) func(dst []int32, lo int) {
 
 // sorted returns the updates of each section, in their order.
 func (s *scattering) sorted() ([][]update, error) {
-	chunks := ceil.Div(s.n, sortChunk)
+	chunks := max(1, ceil.Div(s.n, sortChunk))
 	counts := make([]int, chunks*s.sections) // by chunk and section; later the place of the next update
 	each := func(f func(chunk, lo int, runs []int32)) error {
 		return s.Parallel(chunks, elementWork*sortChunk, func(_, chunk int) {
@@ -282,9 +282,7 @@ func (s *scattering) sorted() ([][]update, error) {
 		if k+1 < s.sections {
 			end = counts[k+1]
 		}
-		if chunks > 0 {
-			lists[k] = all[counts[k]:end]
-		}
+		lists[k] = all[counts[k]:end]
 	}
 	return lists, each(func(chunk, lo int, runs []int32) {
 		next := counts[chunk*s.sections : (chunk+1)*s.sections]
