@@ -2,6 +2,7 @@ package fast
 
 import (
 	"math"
+	"sync"
 	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
@@ -29,10 +30,37 @@ func (p *primitiveOf[T]) apply(out, x, y, z []T) {
 		whole = n / p.lanes * p.lanes
 		p.vectors(&out[0], &x[0], &y[0], &z[0], whole)
 	}
-	if whole < n {
-		p.plain(out[whole:], x[whole:], y[whole:], z[whole:])
+	switch {
+	case whole == n:
+	case p.vectors == nil:
+		p.plain(out, x, y, z)
+	default:
+		p.oneVector(out[whole:], x[whole:], y[whole:], z[whole:])
 	}
 }
+
+// oneVector applies vectors to lists that are shorter than a vector. plain may round differently and choose another of
+// two zeros. An element's result must not depend on its place, because the number of workers decides about that.
+func (p *primitiveOf[T]) oneVector(out, x, y, z []T) {
+	pool := &shortFloats
+	if unsafe.Sizeof(out[0]) == 8 {
+		pool = &shortDoubles
+	}
+	v := pool.Get().(*shortLists[T])
+	clear(v.x[copy(v.x[:], x):])
+	clear(v.y[copy(v.y[:], y):])
+	clear(v.z[copy(v.z[:], z):])
+	p.vectors(&v.out[0], &v.x[0], &v.y[0], &v.z[0], p.lanes)
+	copy(out, v.out[:])
+	pool.Put(v)
+}
+
+// shortLists has room for one vector of the result and of each argument. Assembly takes their addresses, so they would
+// be allocated on the heap in each call.
+type shortLists[T number] struct{ out, x, y, z [16]T }
+
+var shortFloats, shortDoubles = sync.Pool{New: func() any { return new(shortLists[float32]) }},
+	sync.Pool{New: func() any { return new(shortLists[float64]) }}
 
 // lanes is the number of elements in a vector of functions that exist for one width.
 const lanes = 8
