@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/internal/hostmem"
 	"github.com/vkc-go/vkc/internal/mmap"
@@ -34,7 +35,7 @@ type exec struct {
 	// Scratch memory, which each node overwrites:
 	args  []value     // the current node's arguments; its result must not keep the slice
 	call  call        // the current node, if the interpreter computes it
-	at    Call        // the current node, if a backend's kernel computes it
+	calls []*Call     // the current node, or the current siblings, if a backend's kernel computes them
 	rooms [][]float32 // by worker: scratch memory of kernels
 
 	vals []value // by node ID; the zero value if not computed or released
@@ -53,13 +54,16 @@ func (s nodeSet) has(n *ir.Node) bool { return s != nil && s[n.ID()] }
 func (x *exec) run(nodes []*ir.Node) error {
 	var n *ir.Node
 	err := mmap.Guard(func() error { // weights are read from the mapped file
-		for _, n = range nodes {
+		for i := 0; i < len(nodes); {
 			if err := x.ctx.Err(); err != nil {
 				return err
 			}
-			if err := x.runNode(n); err != nil {
+			n = nodes[i]
+			next := i + max(1, x.steps[n.ID()].siblings)
+			if err := x.runNodes(nodes[i:next]); err != nil {
 				return err
 			}
+			i = next
 		}
 		return nil
 	})
@@ -72,8 +76,12 @@ func (x *exec) run(nodes []*ir.Node) error {
 	return nodeError(n, err)
 }
 
-// runNode computes one node, stores its value, and releases its arguments.
-func (x *exec) runNode(n *ir.Node) error {
+// runNodes computes one node or some siblings, stores their values, and releases their arguments.
+func (x *exec) runNodes(list []*ir.Node) error {
+	if len(list) > 1 {
+		return x.runSiblings(list)
+	}
+	n := list[0]
 	v, err := x.compute(n)
 	if err != nil {
 		return err
@@ -86,10 +94,45 @@ func (x *exec) runNode(n *ir.Node) error {
 		v = v.wide()
 	}
 	x.keep(n.ID(), v)
+	x.releaseArguments(n)
+	return nil
+}
+
+// runSiblings computes siblings by one call of their kernel.
+func (x *exec) runSiblings(list []*ir.Node) error {
+	calls := 0
+	for _, n := range list {
+		s := &x.steps[n.ID()]
+		dims, args, err := x.begin(n, s)
+		if err != nil {
+			return err
+		}
+		c := x.callOf(calls)
+		v, err := x.prepareCall(c, s.replaced, n, dims, args)
+		if err != nil {
+			return err
+		}
+		if x.keep(n.ID(), v); elems(dims) > 0 {
+			calls++
+		}
+	}
+	if calls > 0 {
+		if err := x.steps[list[0].ID()].replaced.Together(x.calls[:calls]); err != nil {
+			return err
+		}
+	}
+	for _, n := range list {
+		x.steps[n.ID()].replaced.round(n, x.vals[n.ID()])
+		x.releaseArguments(n)
+	}
+	return nil
+}
+
+// releaseArguments releases the values that a step computed node n from.
+func (x *exec) releaseArguments(n *ir.Node) {
 	for _, a := range x.steps[n.ID()].from {
 		x.release(a)
 	}
-	return nil
 }
 
 // arguments returns the values that a step computes node n from. Without a backend, it decodes elements in their
@@ -112,28 +155,30 @@ func (x *exec) arguments(n *ir.Node, s *step) (args []value, err error) {
 // definition of the op. A slice that may be a view is always the interpreter's, because kernels copy.
 func (x *exec) compute(n *ir.Node) (value, error) {
 	s, view := &x.steps[n.ID()], x.views.has(n)
-	dims, err := x.extents(n)
+	dims, args, err := x.begin(n, s)
 	if err != nil {
 		return value{}, err
-	}
-	if n.Op() != ir.OpWeight { // the limit does not count weights
-		if err := x.reserve(n, dims); err != nil {
-			return value{}, err
-		}
-	}
-	args, err := x.arguments(n, s)
-	if err != nil {
-		return value{}, err
-	}
-	if s.picks {
-		if err := checkPicks(n, dims, args); err != nil {
-			return value{}, err
-		}
 	}
 	if s.replaced != nil && !view {
 		return x.replaced(s.replaced, n, dims, args)
 	}
 	return x.computeByDefinition(n, dims, args, view)
+}
+
+// begin returns the extents and arguments of node n, with step s, and reserves memory for its results.
+func (x *exec) begin(n *ir.Node, s *step) (dims []int, args []value, err error) {
+	if dims, err = x.extents(n); err != nil {
+		return nil, nil, err
+	}
+	if n.Op() != ir.OpWeight { // the limit does not count weights
+		if err := x.reserve(n, dims); err != nil {
+			return nil, nil, err
+		}
+	}
+	if args, err = x.arguments(n, s); err == nil && s.picks {
+		err = checkPicks(n, dims, args)
+	}
+	return dims, args, err
 }
 
 // computeByDefinition returns the value of node n, of extents dims, by the interpreter's definition of the op. view
@@ -255,7 +300,7 @@ func nodeError(n *ir.Node, err error) error {
 	return fmt.Errorf("%s (%s): %w", n, n.Label(), err)
 }
 
-// plan lists the nodes to compute and their numbers of uses.
+// plan lists the nodes to compute, in the order of execution, and their numbers of uses.
 type plan struct {
 	nodes []*ir.Node
 	uses  []int  // by node ID
@@ -268,6 +313,7 @@ type step struct {
 	replaced *Kernel    // a backend's kernel, or nil
 	compute  kernel     // the definition; nil for an op without one
 	picks    bool       // whether checkPicks may return an error
+	siblings int        // the number of siblings that begin with this node; 0 if the node is computed alone
 }
 
 // newStep returns a node's step.
@@ -312,5 +358,40 @@ func newPlan(all, targets []*ir.Node, kernels []*Kernel, known func(n *ir.Node) 
 			p.steps[i] = newStep(n, kernels)
 		}
 	}
+	if kernels != nil {
+		p.joinSiblings(known)
+	}
 	return p
+}
+
+// joinSiblings makes siblings follow one another in the order of execution: nodes of the same op that read the same
+// argument 0, and that one call of a kernel can compute (see Kernel.Together). The other arguments of a sibling must be
+// known before the run, or be computed before the first sibling.
+func (p *plan) joinSiblings(known func(n *ir.Node) bool) {
+	groups, joined := map[*ir.Node][]*ir.Node{}, map[*ir.Node]bool{} // groups has the siblings by argument 0
+	for _, n := range p.nodes {
+		s := &p.steps[n.ID()]
+		if s.replaced == nil || s.replaced.Together == nil {
+			continue
+		}
+		group := groups[s.from[0]]
+		canJoin := func(first *ir.Node) bool {
+			return n.Op() == first.Op() && !slices.ContainsFunc(s.from[1:], func(a *ir.Node) bool {
+				return a.ID() >= first.ID() && !known(a)
+			})
+		}
+		if len(group) == 0 || canJoin(group[0]) {
+			groups[s.from[0]], joined[n] = append(group, n), true
+		}
+	}
+	var order []*ir.Node
+	for _, n := range p.nodes {
+		if !joined[n] {
+			order = append(order, n)
+		} else if group := groups[p.steps[n.ID()].from[0]]; n == group[0] {
+			order = append(order, group...)
+			p.steps[n.ID()].siblings = len(group)
+		}
+	}
+	p.nodes = order
 }

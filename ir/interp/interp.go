@@ -300,8 +300,11 @@ func (p *Program) recycle(x *exec) {
 	}
 	copy(x.uses, p.plan.uses)
 	clear(x.args[:cap(x.args)])
-	clear(x.at.Args[:cap(x.at.Args)])
-	x.call, x.at = call{}, Call{Args: x.at.Args[:0]}
+	x.call = call{}
+	for _, c := range x.calls {
+		clear(c.Args[:cap(c.Args)])
+		*c = Call{Args: c.Args[:0]}
+	}
 	x.undo.forget()
 	x.ctx, x.env, x.live, x.direct, x.made = nil, env{}, 0, nil, nil
 	p.idle.Put(x)

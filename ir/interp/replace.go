@@ -11,6 +11,9 @@ type Kernel struct {
 	// Compute fills c.Out, which is zeroed unless Fills is set, or c.Ints. The program rounds floats to the node's
 	// dtype. Compute must not modify its arguments.
 	Compute func(c *Call) error
+	// Together, if not nil, replaces Compute. It computes nodes of the same op that read the same argument 0 and do not
+	// depend on each other, so that the workers share the tasks of all these nodes.
+	Together func(calls []*Call) error
 	// Fills means that Compute sets every element of c.Out and does not read elements before.
 	Fills bool
 	// Args, if not nil, are the nodes that Compute receives instead of the node's arguments. Compute then computes some
@@ -122,9 +125,36 @@ func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 	return n.Args()
 }
 
-// replaced computes node n by kernel k of a backend. It passes memory for a result of extents dims, or argument 0 if
-// the node is computed in place.
+// replaced computes node n by kernel k of a backend, with a result of extents dims.
 func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
+	c := x.callOf(0)
+	out, err := x.prepareCall(c, k, n, dims, args)
+	if err != nil || elems(dims) == 0 { // without elements there is nothing to compute
+		return out, err
+	}
+	if k.Together != nil {
+		err = k.Together(x.calls[:1])
+	} else {
+		err = k.Compute(c)
+	}
+	if err != nil {
+		return value{}, err
+	}
+	k.round(n, out)
+	return out, nil
+}
+
+// callOf returns the memory for call i of the current node or siblings.
+func (x *exec) callOf(i int) *Call {
+	if i == len(x.calls) {
+		x.calls = append(x.calls, new(Call))
+	}
+	return x.calls[i]
+}
+
+// prepareCall sets c to the call of kernel k that computes node n. It returns the value that the kernel fills: memory
+// for a result of extents dims, or argument 0 if the node is computed in place.
+func (x *exec) prepareCall(c *Call, k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
 	var out value
 	inPlace := x.inPlace.has(n)
 	if inPlace {
@@ -135,13 +165,9 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 			return value{}, err
 		}
 	}
-	if elems(dims) == 0 { // nothing to compute
-		return out, nil
-	}
 	if x.rooms == nil {
 		x.rooms = make([][]float32, x.workers)
 	}
-	c := &x.at
 	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.f32, Doubles: out.f64, Ints: out.i64, Words: out.i32,
 		Stored: out.small, Args: c.Args[:0], exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
 	for i, a := range args {
@@ -154,16 +180,17 @@ func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value,
 		}
 		c.Args = append(c.Args, t)
 	}
-	if err := k.Compute(c); err != nil {
-		return value{}, err
-	}
-	// Elements of narrower floats are stored as f32, and rounded after the kernel.
-	if n.DType() != ir.F32 && !k.Rounds { // such a kernel has no Formats
-		for i, y := range out.f32 {
-			out.f32[i] = float32(ir.RoundTo(float64(y), n.DType()))
-		}
-	}
 	return out, nil
+}
+
+// round rounds the result of node n to its dtype, unless the kernel did: elements of narrower floats are stored as f32.
+func (k *Kernel) round(n *ir.Node, out value) {
+	if n.DType() == ir.F32 || k.Rounds { // a kernel that does not round has no Formats
+		return
+	}
+	for i, y := range out.f32 {
+		out.f32[i] = float32(ir.RoundTo(float64(y), n.DType()))
+	}
 }
 
 // argument returns argument i, of value a, in a format that the kernel accepts.

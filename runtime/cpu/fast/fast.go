@@ -21,24 +21,25 @@ const elementWork = 4
 // kernelRow describes the hand-written kernel of an op: the nodes for which it can be used, and the function that
 // computes them. If float32 cannot represent a node's results, the node has no kernel, unless ints is true.
 type kernelRow struct {
-	accepts func(n *ir.Node) bool // whether the kernel can compute a node
-	compute func(c *interp.Call) error
-	stored  func(n *ir.Node) int                             // see [interp.Kernel.Stored]; nil means -1
-	apart   []int                                            // see [interp.Kernel.Apart]
-	rounds  bool                                             // see [interp.Kernel.Rounds]
-	fills   bool                                             // see [interp.Kernel.Fills]
-	words   bool                                             // see [interp.Kernel.Words]
-	formats bool                                             // see [interp.Kernel.Formats]
-	ints    bool                                             // whether the node's results may be integers or bools
-	prepare func(n *ir.Node) func(c *interp.Call) error      // if set, returns the compute function for a node
-	packs   int                                              // see [interp.Kernel.Packs]
-	pack    func(n *ir.Node) func(t interp.Tensor) []float32 // if set, returns [interp.Kernel.Pack] for a node
-	form    func(n *ir.Node) string                          // if set, returns [interp.Kernel.Form] for a node
+	accepts  func(n *ir.Node) bool // whether the kernel can compute a node
+	compute  func(c *interp.Call) error
+	together func(calls []*interp.Call) error                 // see [interp.Kernel.Together]; in place of compute
+	stored   func(n *ir.Node) int                             // see [interp.Kernel.Stored]; nil means -1
+	apart    []int                                            // see [interp.Kernel.Apart]
+	rounds   bool                                             // see [interp.Kernel.Rounds]
+	fills    bool                                             // see [interp.Kernel.Fills]
+	words    bool                                             // see [interp.Kernel.Words]
+	formats  bool                                             // see [interp.Kernel.Formats]
+	ints     bool                                             // whether the node's results may be integers or bools
+	prepare  func(n *ir.Node) func(c *interp.Call) error      // if set, returns the compute function for a node
+	packs    int                                              // see [interp.Kernel.Packs]
+	pack     func(n *ir.Node) func(t interp.Tensor) []float32 // if set, returns [interp.Kernel.Pack] for a node
+	form     func(n *ir.Node) string                          // if set, returns [interp.Kernel.Form] for a node
 }
 
 // rows has the hand-written kernels.
 var rows = map[ir.Op]kernelRow{
-	ir.OpMatMul: {accepts: takesMatmul, compute: matmul, stored: storedRows, fills: true, packs: 1, pack: packRows,
+	ir.OpMatMul: {accepts: takesMatmul, together: matmuls, stored: storedRows, fills: true, packs: 1, pack: packRows,
 		form: packedForm},
 	ir.OpEmbedding: {accepts: takesEmbedding, compute: embedding, stored: func(*ir.Node) int { return 0 }, rounds: true,
 		fills: true},
@@ -112,7 +113,7 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 
 // kernel returns the kernel for a node.
 func (r kernelRow) kernel(n *ir.Node) *interp.Kernel {
-	k := &interp.Kernel{Compute: r.compute, Stored: -1, Apart: r.apart, Rounds: r.rounds, Fills: r.fills,
+	k := &interp.Kernel{Compute: r.compute, Together: r.together, Stored: -1, Apart: r.apart, Rounds: r.rounds, Fills: r.fills,
 		Words: r.words, Formats: r.formats}
 	if r.prepare != nil {
 		k.Compute = r.prepare(n)

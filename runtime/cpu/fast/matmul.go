@@ -2,6 +2,7 @@ package fast
 
 import (
 	"cmp"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -93,47 +94,82 @@ func takesMatmul(n *ir.Node) bool {
 	return b.Rank() == 2 || a.Rank() == b.Rank() && a.Shape()[:a.Rank()-2].Equal(b.Shape()[:b.Rank()-2])
 }
 
-// matmul computes a matmul, one tile per task. The weights b may be floats, blocks of a file (Stored), or packed
-// before: as rows of floats, or as interleaved blocks. In precision int8, the rows of a are rounded first.
-func matmul(c *interp.Call) error {
-	a, b := c.Args[0], c.Args[1]
-	rank := len(c.Dims)
-	m, n, k := c.Dims[rank-2], c.Dims[rank-1], a.Dims[len(a.Dims)-1]
-	count := len(c.Out) / (m * n) // number of matrices in the result
-	if len(b.Dims) == 2 {         // all matrices of a are multiplied by the same b, like the rows of one matrix
-		m, count = m*count, 1
+// matmuls computes matmuls of the same first argument. A task computes a tile of one of the results. The weights b may be
+// floats, blocks of a file (Stored), or packed before: as rows of floats, or as interleaved blocks. In precision int8,
+// the rows of a are rounded first.
+func matmuls(calls []*interp.Call) error {
+	j, ok := idleJobs.Get().(*matmulJob)
+	if !ok {
+		j = &matmulJob{}
 	}
-	p := tiledMatmul{m: m, n: n, k: k, b: b.Floats, stored: b.Stored, bRows: c.Node.Attrs().Bool("transpose_b")}
-	if b.Packed != nil {
-		p.bRows = true
-		if p.b = b.Packed; b.Stored != nil {
-			p.stored = &interp.Stored{DType: b.Stored.DType, Bytes: as[byte](b.Packed)}
+	defer j.end()
+	tasks, work := 0, 0 // work is for all tasks
+	for _, c := range calls {
+		p := newTiledMatmul(c)
+		if p.stored.Bytes != nil && takesBytes(c.Node, p.stored.DType, p.k) {
+			if j.rounded == nil {
+				var err error
+				if j.rounded, err = roundRows(c, c.Args[0].Floats); err != nil {
+					return err
+				}
+			}
+			p.rounded = j.rounded
 		}
+		p.divide()
+		j.list, tasks, work = append(j.list, p), tasks+p.tasks, work+p.tasks*p.work
 	}
-	if p.stored != nil && takesBytes(c.Node, p.stored.DType, k) {
-		p.interleaved = b.Packed != nil
-		var err error
-		if p.rounded, err = roundRows(c, a.Floats); err != nil {
-			return err
-		}
-		defer idleRows.Put(p.rounded)
+	work = ceil.Div(work, tasks)
+	if c := calls[0]; !c.Serial(tasks, work) {
+		return j.parallel(c, tasks, work)
 	}
-	p.tileRows, p.tileCols = tileRows, tileCols
-	if p.rounded != nil && vector.panels != nil {
-		p.tileRows, p.tileCols = panelRows, panelCols*panelsPerTask(c.Workers(), m, n, k)
-	}
-	p.rowTiles, p.colTiles = ceil.Div(m, p.tileRows), ceil.Div(n, p.tileCols)
-	// work is the vectors of multiply-adds of a task.
-	tasks, work := count*p.rowTiles*p.colTiles, min(m, p.tileRows)*min(n, p.tileCols)*k/8
-	if !c.Serial(tasks, work) {
-		return p.parallel(c, tasks, work)
-	}
-	for task := range tasks {
-		if err := cmp.Or(c.Context.Err(), p.task(c, 0, task)); err != nil {
-			return err
+	for i := range j.list {
+		p := &j.list[i]
+		for task := range p.tasks {
+			if err := cmp.Or(p.call.Context.Err(), p.task(0, task)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// matmulJob is the matmuls of one job.
+type matmulJob struct {
+	list    []tiledMatmul
+	rounded *byteRows // the first argument's rows rounded to int8; nil unless a matmul is computed in int8
+	failed  atomic.Pointer[error]
+}
+
+// idleJobs has *matmulJob that are not in use.
+var idleJobs sync.Pool
+
+// end gives memory back, from then on another call may use it.
+func (j *matmulJob) end() {
+	if j.rounded != nil {
+		idleRows.Put(j.rounded)
+	}
+	clear(j.list)
+	j.list, j.rounded = j.list[:0], nil
+	j.failed.Store(nil)
+	idleJobs.Put(j)
+}
+
+// parallel computes all tasks on several workers, and returns the first error. work is the mean work of a task.
+func (j *matmulJob) parallel(c *interp.Call, tasks, work int) error {
+	err := c.Parallel(tasks, work, func(worker, task int) {
+		p := &j.list[0]
+		for i := 1; task >= p.tasks; i++ {
+			task -= p.tasks
+			p = &j.list[i]
+		}
+		if err := p.task(worker, task); err != nil {
+			j.failed.CompareAndSwap(nil, new(err))
+		}
+	})
+	if first := j.failed.Load(); first != nil {
+		return *first
+	}
+	return err
 }
 
 // panelsPerTask returns the number of panels in a task of a matmul of int8 rows: enough to be worth a task, and not too
@@ -150,62 +186,84 @@ func panelsPerTask(workers, m, n, k int) int {
 	return min(max(shared, 1), most)
 }
 
-// parallel computes the tasks of a matmul on several workers, and returns the first error.
-func (p tiledMatmul) parallel(c *interp.Call, tasks, work int) error {
-	var failed atomic.Pointer[error]
-	err := c.Parallel(tasks, work, func(worker, task int) {
-		if err := p.task(c, worker, task); err != nil {
-			failed.CompareAndSwap(nil, &err)
-		}
-	})
-	if first := failed.Load(); first != nil {
-		return *first
-	}
-	return err
-}
-
 // task computes a tile of a matrix of the result.
-func (p *tiledMatmul) task(c *interp.Call, worker, task int) error {
+func (p *tiledMatmul) task(worker, task int) error {
 	row, col, i := task%p.rowTiles, task/p.rowTiles%p.colTiles, task/p.rowTiles/p.colTiles
 	m, n, k := p.m, p.n, p.k
-	return p.tile(c, worker, c.Out[i*m*n:(i+1)*m*n], i*m, p.b, i*n*k, row*p.tileRows, col*p.tileCols)
+	return p.tile(worker, p.call.Out[i*m*n:(i+1)*m*n], i*m, p.b, i*n*k, row*p.tileRows, col*p.tileCols)
 }
 
 // tiledMatmul is a matmul of matrices a and b with shapes [m, k] and [k, n], or [n, k] for b if bRows is true.
 type tiledMatmul struct {
+	call    *interp.Call
+	count   int // number of matrices in the result
 	m, n, k int
 	bRows   bool
-	b       []float32      // the second matrices, if they are decoded
-	stored  *interp.Stored // b in the format of its file; nil if b is decoded
-	rounded *byteRows      // a's rows rounded to int8; nil unless the matmul is computed in int8
+	b       []float32     // the second matrices, if they are decoded
+	stored  interp.Stored // b in the format of its file; Bytes is nil if b is decoded
+	rounded *byteRows     // a's rows rounded to int8; nil unless the matmul is computed in int8
 
-	interleaved bool // b has interleavedRows
+	interleaved bool // b has interleavedRows, if the matmul is computed in int8
 
 	tileRows, tileCols int
 	rowTiles, colTiles int // number of tiles
+	tasks, work        int // number of tasks, and the vectors of multiply-adds of one
+}
+
+// newTiledMatmul returns the matmul of a call, not divided into tasks yet.
+func newTiledMatmul(c *interp.Call) tiledMatmul {
+	a, b := c.Args[0], c.Args[1]
+	rank := len(c.Dims)
+	m, n, k := c.Dims[rank-2], c.Dims[rank-1], a.Dims[len(a.Dims)-1]
+	count := len(c.Out) / (m * n)
+	if len(b.Dims) == 2 { // all matrices of a are multiplied by the same b, like the rows of one matrix
+		m, count = m*count, 1
+	}
+	p := tiledMatmul{call: c, count: count, m: m, n: n, k: k, b: b.Floats, bRows: c.Node.Attrs().Bool("transpose_b"),
+		interleaved: b.Packed != nil}
+	if b.Stored != nil {
+		p.stored = *b.Stored
+	}
+	if b.Packed != nil {
+		p.bRows = true
+		if p.b = b.Packed; b.Stored != nil {
+			p.stored.Bytes = as[byte](b.Packed)
+		}
+	}
+	return p
+}
+
+// divide divides the matmul into tasks.
+func (p *tiledMatmul) divide() {
+	p.tileRows, p.tileCols = tileRows, tileCols
+	if p.rounded != nil && vector.panels != nil {
+		p.tileRows, p.tileCols = panelRows, panelCols*panelsPerTask(p.call.Workers(), p.m, p.n, p.k)
+	}
+	p.rowTiles, p.colTiles = ceil.Div(p.m, p.tileRows), ceil.Div(p.n, p.tileCols)
+	p.tasks, p.work = p.count*p.rowTiles*p.colTiles, min(p.m, p.tileRows)*min(p.n, p.tileCols)*p.k/8
 }
 
 // tile computes the tile of a result, out, that begins at (row, col). The result's matrices begin at row `before` of a
 // and at element `first` of b.
-func (p *tiledMatmul) tile(c *interp.Call, worker int, out []float32, before int, b []float32, first, row,
-	col int) error {
+func (p *tiledMatmul) tile(worker int, out []float32, before int, b []float32, first, row, col int) error {
+	c := p.call
 	rows, cols := min(p.tileRows, p.m-row), min(p.tileCols, p.n-col)
 	out, a := out[row*p.n+col:], c.Args[0].Floats[(before+row)*p.k:(before+row+rows)*p.k]
 	at := first + col*p.k // offset of the tile's first element of b, if bRows is true
 	switch {
-	case p.bRows && p.stored == nil:
+	case p.bRows && p.stored.Bytes == nil:
 		multiply(out, p.n, a, b[at:at+cols*p.k], rows, cols, p.k)
 		return nil
 	case p.rounded != nil:
 		room := c.Room(worker, bytesRoom(p.stored.DType, p.interleaved, rows, p.k))
-		multiplyBytes(out, p.n, p.rounded, before+row, p.stored, p.interleaved, at, rows, cols, p.k, room)
+		multiplyBytes(out, p.n, p.rounded, before+row, &p.stored, p.interleaved, at, rows, cols, p.k, room)
 		return nil
-	case p.stored != nil && rows < fewRows && multiplyStored(out, p.n, a, p.stored, at, rows, cols, p.k):
+	case p.stored.Bytes != nil && rows < fewRows && multiplyStored(out, p.n, a, &p.stored, at, rows, cols, p.k):
 		return nil
 	}
 	rowsOfB := c.Room(worker, cols*p.k)
-	if p.stored != nil {
-		if err := decode(rowsOfB, p.stored, at); err != nil {
+	if p.stored.Bytes != nil {
+		if err := decode(rowsOfB, &p.stored, at); err != nil {
 			return err
 		}
 	} else {
