@@ -61,12 +61,12 @@ func (x *exec) keep(id int, v value) {
 
 // forget drops a node's value.
 func (x *exec) forget(id int) {
-	v := x.vals[id]
-	x.vals[id] = value{}
+	v := &x.vals[id]
 	x.free(v.buf)
 	for _, r := range v.more {
 		x.free(r.buf)
 	}
+	*v = value{}
 }
 
 // free removes a reference to a buffer, which may be nil, and makes the buffer available when no value refers to it.

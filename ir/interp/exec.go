@@ -88,9 +88,9 @@ func (x *exec) runNodes(list []*ir.Node) error {
 	}
 	// Kernels of a backend take narrow elements. Without them, elements are wide, except for constants (x.narrow).
 	switch {
-	case x.kernels != nil:
+	case x.kernels != nil && !v.isNarrow():
 		v = v.narrow()
-	case !x.narrow:
+	case x.kernels == nil && !x.narrow:
 		v = v.wide()
 	}
 	x.keep(n.ID(), v)
@@ -103,12 +103,11 @@ func (x *exec) runSiblings(list []*ir.Node) error {
 	calls := 0
 	for _, n := range list {
 		s := &x.steps[n.ID()]
-		dims, args, err := x.begin(n, s)
+		dims, err := x.begin(n, s)
 		if err != nil {
 			return err
 		}
-		c := x.callOf(calls)
-		v, err := x.prepareCall(c, s.replaced, n, dims, args)
+		v, err := x.prepareCall(x.callOf(calls), n, s, dims)
 		if err != nil {
 			return err
 		}
@@ -135,8 +134,8 @@ func (x *exec) releaseArguments(n *ir.Node) {
 	}
 }
 
-// arguments returns the values that a step computes node n from. Without a backend, it decodes elements in their
-// storage format, unless the definition of the op takes them.
+// arguments returns the values that the definition of node n takes. Without a backend, it decodes elements in their
+// storage format, unless the definition takes them.
 func (x *exec) arguments(n *ir.Node, s *step) (args []value, err error) {
 	x.args = x.args[:0]
 	for _, a := range s.from {
@@ -155,30 +154,46 @@ func (x *exec) arguments(n *ir.Node, s *step) (args []value, err error) {
 // definition of the op. A slice that may be a view is always the interpreter's, because kernels copy.
 func (x *exec) compute(n *ir.Node) (value, error) {
 	s, view := &x.steps[n.ID()], x.views.has(n)
-	dims, args, err := x.begin(n, s)
+	dims, err := x.begin(n, s)
 	if err != nil {
 		return value{}, err
 	}
+	if s.shares {
+		v := x.vals[s.from[0].ID()]
+		v.typ, v.dims, v.more = n.DType(), dims, nil
+		return v, nil
+	}
 	if s.replaced != nil && !view {
-		return x.replaced(s.replaced, n, dims, args)
+		return x.replaced(n, s, dims)
+	}
+	args, err := x.arguments(n, s)
+	if err != nil {
+		return value{}, err
 	}
 	return x.computeByDefinition(n, dims, args, view)
 }
 
-// begin returns the extents and arguments of node n, with step s, and reserves memory for its results.
-func (x *exec) begin(n *ir.Node, s *step) (dims []int, args []value, err error) {
+// begin returns the extents of node n, with step s, checks that it picks no element of an empty argument, and reserves
+// memory for its results.
+func (x *exec) begin(n *ir.Node, s *step) (dims []int, err error) {
 	if dims, err = x.extents(n); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if n.Op() != ir.OpWeight { // the limit does not count weights
-		if err := x.reserve(n, dims); err != nil {
-			return nil, nil, err
+	need := s.need
+	if need == 0 {
+		if need, err = x.bytesFor(n, dims); err != nil {
+			return nil, err
 		}
 	}
-	if args, err = x.arguments(n, s); err == nil && s.picks {
-		err = checkPicks(n, dims, args)
+	if s.picks {
+		if err = x.checkPicks(n, s, dims); err != nil {
+			return nil, err
+		}
 	}
-	return dims, args, err
+	if n.Op() != ir.OpWeight { // the limit does not count weights
+		err = x.reserve(n, dims, need)
+	}
+	return dims, err
 }
 
 // computeByDefinition returns the value of node n, of extents dims, by the interpreter's definition of the op. view
@@ -215,33 +230,38 @@ func (x *exec) extents(n *ir.Node) ([]int, error) {
 
 // checkPicks returns an error if a node gathers from an empty argument, which is only possible for some values of
 // symbols.
-func checkPicks(n *ir.Node, dims []int, args []value) error {
+func (x *exec) checkPicks(n *ir.Node, s *step, dims []int) error {
 	from, axes := n.PicksFrom()
 	for _, axis := range axes {
-		if args[from].dims[axis] == 0 && elems(dims) > 0 {
+		if arg := &x.vals[s.from[from].ID()]; arg.dims[axis] == 0 && elems(dims) > 0 {
 			return fmt.Errorf("axis %d of %s is empty under these symbol values, so there is no element to pick", axis,
-				args[from])
+				arg)
 		}
 	}
 	return nil
 }
 
-// reserve adds the bytes of a node's results, the first of extents dims, to live before they are computed. It returns
-// an error if that exceeds the limit.
-func (x *exec) reserve(n *ir.Node, dims []int) error {
+// bytesFor returns the bytes of a node's results, the first of extents dims.
+func (x *exec) bytesFor(n *ir.Node, dims []int) (int64, error) {
 	if _, err := ir.ByteSize(n.DType(), dims); err != nil {
-		return err
+		return 0, err
 	}
 	need := bytesOf(n.DType(), dims)
 	for i, t := range ir.Results(n) { // an if or a loop may have more results
 		if i > 0 {
 			dims, err := t.Shape.Eval(x.env.symbols)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			need += bytesOf(t.DType, dims)
 		}
 	}
+	return need, nil
+}
+
+// reserve adds the bytes that the results of a node need to live, before they are computed. It returns an error if that
+// exceeds the limit.
+func (x *exec) reserve(n *ir.Node, dims []int, need int64) error {
 	if need > x.limit-x.live {
 		return fmt.Errorf("out of memory: %s%v needs %d MiB with %d MiB in use, over the limit of %d MiB: use smaller "+
 			"inputs or symbol values, or a higher limit", n.DType(), dims, need>>20, x.live>>20, x.limit>>20)
@@ -313,6 +333,8 @@ type step struct {
 	replaced *Kernel    // a backend's kernel, or nil
 	compute  kernel     // the definition; nil for an op without one
 	picks    bool       // whether checkPicks may return an error
+	need     int64      // the bytes of the result, if its extents depend on no symbol; 0 if each run computes them
+	shares   bool       // whether the value has the elements of the argument, in the same memory
 	siblings int        // the number of siblings that begin with this node; 0 if the node is computed alone
 }
 

@@ -138,19 +138,22 @@ func (p *Program) outputMemory(into map[string]*ir.Data) map[int]*ir.Data {
 	return made
 }
 
-// newResult returns the value that a kernel fills. A node that is an output gets the caller's memory or, if the caller
+// newResult sets out to the value that a kernel fills. A node that is an output gets the caller's memory or, if the caller
 // gave none, memory of the new output. Other nodes get a reusable buffer.
-func (x *exec) newResult(k *Kernel, n *ir.Node, dims []int) (value, error) {
+func (x *exec) newResult(out *value, k *Kernel, n *ir.Node, dims []int) (err error) {
 	t := n.DType()
 	if t.IsBlock() || !k.Words && isWord(t) {
-		return makeValue(t, dims)
+		*out, err = makeValue(t, dims)
+		return err
 	}
 	if x.direct.has(n) {
-		if out, ok, err := x.newOutput(k, n, dims); ok || err != nil {
-			return out, err
+		made, ok, err := x.newOutput(k, n, dims)
+		if ok || err != nil {
+			*out = made
+			return err
 		}
 	}
-	return x.newBuffered(k, n, dims)
+	return x.setBuffered(out, k, n, dims)
 }
 
 // newOutput returns the value of an output, in the memory of its tensor. It returns false if the tensor has another
@@ -171,23 +174,22 @@ func (x *exec) newOutput(k *Kernel, n *ir.Node, dims []int) (out value, ok bool,
 		x.made = map[int]*ir.Data{}
 	}
 	x.made[n.ID()] = d
-	x.prepare(out, k, !given)
+	x.prepare(&out, k, !given)
 	return out, true, nil
 }
 
-// newBuffered returns a value in a reusable buffer. Buffers have elements of 32 bits; wider and smaller elements use
+// setBuffered sets out to a value in a reusable buffer. Buffers have elements of 32 bits; wider and smaller elements use
 // their memory.
-func (x *exec) newBuffered(k *Kernel, n *ir.Node, dims []int) (value, error) {
-	t := n.DType()
-	out, count := value{typ: t, dims: dims}, elems(dims)
+func (x *exec) setBuffered(out *value, k *Kernel, n *ir.Node, dims []int) (err error) {
+	t, count := n.DType(), elems(dims)
+	*out = value{typ: t, dims: dims}
 	wide := t == ir.F64 || t == ir.I64
 	small := isSmall(t) && k.Formats && x.formats.has(n)
 	if size := t.BlockBytes(); wide || small {
 		count = (count*size + 3) / 4 // elements of the buffer
 	}
-	var err error
 	if out.buf, err = x.buffer(count); err != nil {
-		return value{}, err
+		return err
 	}
 	switch list := out.buf.floats[:count]; {
 	case small:
@@ -202,7 +204,7 @@ func (x *exec) newBuffered(k *Kernel, n *ir.Node, dims []int) (value, error) {
 		out.i32 = as[int32](list)
 	}
 	x.prepare(out, k, false)
-	return out, nil
+	return nil
 }
 
 // as returns the memory of a list as elements of another type.
@@ -213,7 +215,7 @@ func as[T byte | int32 | int64 | float32 | float64, S float32 | float64 | int64 
 
 // prepare initializes the memory of a kernel's result: to zero, or to poison for a kernel that fills it. zeroed means
 // that the memory is zero already.
-func (x *exec) prepare(out value, k *Kernel, zeroed bool) {
+func (x *exec) prepare(out *value, k *Kernel, zeroed bool) {
 	usePoison := k.Fills && x.poison
 	// A kernel that fills the memory, and memory that is zero, need nothing.
 	if !usePoison && (k.Fills || zeroed) {

@@ -138,8 +138,35 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	p.formats = p.planFormats()
 	p.inPlace, p.direct = p.planStates(), p.planOutputs()
 	var err error
-	p.dims, err = staticDims(g.Nodes())
-	return p, err
+	if p.dims, err = staticDims(g.Nodes()); err != nil {
+		return nil, err
+	}
+	for _, n := range p.plan.nodes {
+		s, dims := &p.plan.steps[n.ID()], p.dims[n.ID()]
+		s.shares = p.kernels != nil && s.replaced == nil && p.sharesElements(n)
+		if dims != nil && len(ir.Results(n)) <= 1 {
+			if _, err := ir.ByteSize(n.DType(), dims); err == nil { // else the run returns the error
+				s.need = bytesOf(n.DType(), dims)
+			}
+		}
+	}
+	return p, nil
+}
+
+// sharesElements reports whether the value of a node that the interpreter computes is certainly its argument's, with
+// other extents, or as f32: kernels have narrower floats in 32 bits, too.
+func (p *Program) sharesElements(n *ir.Node) bool {
+	switch n.Op() {
+	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:
+		return true
+	case ir.OpTranspose:
+		dims := p.dims[n.Arg(0).ID()]
+		return dims != nil && inOrder(dims, n.Attrs().Ints("perm"))
+	case ir.OpCast:
+		from := n.Arg(0).DType()
+		return n.DType() == ir.F32 && from.IsFloat() && !from.IsBlock() && from != ir.F64
+	}
+	return false
 }
 
 // computeConstants sets p.consts to the values of the constant nodes that runs read, in the forms that the backend's

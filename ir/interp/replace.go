@@ -125,10 +125,10 @@ func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 	return n.Args()
 }
 
-// replaced computes node n by kernel k of a backend, with a result of extents dims.
-func (x *exec) replaced(k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
-	c := x.callOf(0)
-	out, err := x.prepareCall(c, k, n, dims, args)
+// replaced computes node n by the kernel of its step s, with a result of extents dims.
+func (x *exec) replaced(n *ir.Node, s *step, dims []int) (value, error) {
+	k, c := s.replaced, x.callOf(0)
+	out, err := x.prepareCall(c, n, s, dims)
 	if err != nil || elems(dims) == 0 { // without elements there is nothing to compute
 		return out, err
 	}
@@ -152,33 +152,28 @@ func (x *exec) callOf(i int) *Call {
 	return x.calls[i]
 }
 
-// prepareCall sets c to the call of kernel k that computes node n. It returns the value that the kernel fills: memory
-// for a result of extents dims, or argument 0 if the node is computed in place.
-func (x *exec) prepareCall(c *Call, k *Kernel, n *ir.Node, dims []int, args []value) (value, error) {
-	var out value
-	inPlace := x.inPlace.has(n)
+// prepareCall sets c to the call that computes node n by the kernel of its step s. It returns the value that the kernel
+// fills: memory for a result of extents dims, or argument 0 if the node is computed in place.
+func (x *exec) prepareCall(c *Call, n *ir.Node, s *step, dims []int) (out value, err error) {
+	k, inPlace := s.replaced, x.inPlace.has(n)
 	if inPlace {
-		out = args[0]
-	} else {
-		var err error
-		if out, err = x.newResult(k, n, dims); err != nil {
-			return value{}, err
-		}
+		out = x.vals[s.from[0].ID()]
+	} else if err := x.newResult(&out, k, n, dims); err != nil {
+		return value{}, err
 	}
 	if x.rooms == nil {
 		x.rooms = make([][]float32, x.workers)
 	}
 	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.f32, Doubles: out.f64, Ints: out.i64, Words: out.i32,
-		Stored: out.small, Args: c.Args[:0], exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
-	for i, a := range args {
-		t, err := k.argument(i, a)
-		if err != nil {
+		Stored: out.small, Args: resized(c.Args, len(s.from)), exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
+	for i, a := range s.from {
+		t := &c.Args[i]
+		if err := k.setArgument(t, i, &x.vals[a.ID()]); err != nil {
 			return value{}, err
 		}
 		if k.Pack != nil && k.Packs == i && x.packed != nil {
 			t.Packed = x.packed[n.ID()]
 		}
-		c.Args = append(c.Args, t)
 	}
 	return out, nil
 }
@@ -193,17 +188,26 @@ func (k *Kernel) round(n *ir.Node, out value) {
 	}
 }
 
-// argument returns argument i, of value a, in a format that the kernel accepts.
-func (k *Kernel) argument(i int, a value) (Tensor, error) {
-	var err error
+// resized returns a list of n elements with undefined content, in the memory of list if that is large enough.
+func resized[E any](list []E, n int) []E {
+	if cap(list) < n {
+		return make([]E, n)
+	}
+	return list[:n]
+}
+
+// setArgument sets t to argument i, of value a, in a format that the kernel accepts.
+func (k *Kernel) setArgument(t *Tensor, i int, a *value) (err error) {
 	// k.Stored is the number of one argument, k.Formats is for all.
 	acceptsStored := k.Stored == i || k.Formats && a.small != nil
 	if a.small != nil && !acceptsStored {
-		if a, err = a.decoded(); err != nil {
-			return Tensor{}, err
+		d, err := a.decoded()
+		if err != nil {
+			return err
 		}
+		a = &d
 	}
-	t := Tensor{DType: a.typ, Dims: a.dims, Apart: a.apart}
+	*t = Tensor{DType: a.typ, Dims: a.dims, Apart: a.apart}
 	if len(a.dims) > 1 && a.apart == 0 { // the matrices lie one after the other
 		t.Apart = elems(a.dims[len(a.dims)-2:])
 	}
@@ -214,6 +218,8 @@ func (k *Kernel) argument(i int, a value) (Tensor, error) {
 		t.Floats, err = a.block.decode()
 	case a.typ == ir.F64:
 		t.Doubles = a.floats()
+	case a.typ.IsFloat() && a.isNarrow():
+		t.Floats = a.f32
 	case a.typ.IsFloat():
 		t.Floats = a.narrow().f32
 	case k.Words && isWord(a.typ):
@@ -221,7 +227,12 @@ func (k *Kernel) argument(i int, a value) (Tensor, error) {
 	default:
 		t.Ints = a.ints()
 	}
-	return t, err
+	return err
+}
+
+// isNarrow reports whether narrow returns the value as it is.
+func (v *value) isNarrow() bool {
+	return (v.i64 == nil || !isWord(v.typ)) && (v.f64 == nil || v.typ == ir.F64)
 }
 
 // narrow returns the value with its floats as float32, unless it is f64, and its integers as words.

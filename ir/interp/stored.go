@@ -35,7 +35,7 @@ func (s *Stored) Decode(dst []float32, first int) error {
 func storedFloats(t ir.DType) bool { return t == ir.F16 || t == ir.BF16 }
 
 // stored returns the elements in their storage format, or nil if the value is decoded.
-func (v value) stored() *Stored {
+func (v *value) stored() *Stored {
 	if v.block != nil {
 		return &v.block.Stored
 	}

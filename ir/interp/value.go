@@ -262,7 +262,7 @@ func bytesOf(t ir.DType, dims []int) int64 {
 }
 
 // bytes returns the memory of all results of a value in a run.
-func (v value) bytes() int64 {
+func (v *value) bytes() int64 {
 	n := bytesOf(v.typ, v.dims)
 	for _, r := range v.more {
 		n += bytesOf(r.typ, r.dims)

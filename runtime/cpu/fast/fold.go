@@ -2,6 +2,7 @@ package fast
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/ir"
@@ -23,6 +24,7 @@ type fold[T number] struct {
 	weights []*ir.Node
 	element *chainOf[T] // computes an element of the op's argument
 	last    atomic.Pointer[foldLayout]
+	idle    sync.Pool     // has *foldRows that no run uses
 	long    foldChains[T] // for rows that tasks share, or that are too long for a task's memory
 	short   foldChains[T] // for other rows: values that several chains use stay in the task's memory
 }

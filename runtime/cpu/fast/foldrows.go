@@ -15,8 +15,12 @@ const chunk = 1 << 16
 // compute implements interp.Kernel.Compute.
 func (f *fold[T]) compute(c *interp.Call) error {
 	r, err := f.layout(c)
-	if err != nil || r.rows == 0 {
+	if err != nil {
 		return err
+	}
+	defer r.end()
+	if r.rows == 0 {
+		return nil
 	}
 	switch op := f.node.Op(); {
 	case searches(op):
@@ -38,6 +42,7 @@ type foldRows[T number] struct {
 	call    *interp.Call
 	readers []readerOf[T]
 	out     results[T]
+	checks  [][]float64 // by worker: memory for foldWhole
 }
 
 // foldLayout is the part of foldRows that follows from the extents. Runs with the same extents share it.
@@ -65,11 +70,22 @@ func (f *fold[T]) layout(c *interp.Call) (*foldRows[T], error) {
 		}
 		f.last.Store(l)
 	}
-	r := &foldRows[T]{fold: f, foldLayout: l, call: c, out: resultsOf[T](c), readers: make([]readerOf[T], len(c.Args))}
+	r, ok := f.idle.Get().(*foldRows[T])
+	if !ok {
+		r = &foldRows[T]{fold: f}
+	}
+	r.foldLayout, r.call, r.out, r.checks = l, c, resultsOf[T](c), resized(r.checks, c.Workers())
 	for i, a := range c.Args {
-		r.readers[i] = readerWith[T](a, l.strides[i])
+		r.readers = append(r.readers, readerWith[T](a, l.strides[i]))
 	}
 	return r, nil
+}
+
+// end makes r available for other runs, without references to this run's memory.
+func (r *foldRows[T]) end() {
+	clear(r.readers)
+	r.call, r.out, r.readers = nil, results[T]{}, r.readers[:0]
+	r.idle.Put(r)
 }
 
 // newFoldLayout finds which axes are folded, and in which order the elements are read. dims are the extents of the

@@ -2,6 +2,8 @@ package fast
 
 import (
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -32,10 +34,11 @@ func rope(c *interp.Call, freqs []float64) error {
 	if err != nil {
 		return err
 	}
-	turns, err := ropeTurns(c, freqs)
+	t, err := turnsFor(c, freqs)
 	if err != nil {
 		return err
 	}
+	defer idleTurns.Put(t)
 	last, pairs := len(c.Dims)-1, len(freqs)
 	width := c.Dims[last]
 	apart, step := 1, 2 // distance between the elements of a pair, and between pairs
@@ -49,7 +52,7 @@ func rope(c *interp.Call, freqs []float64) error {
 			p := r/each*c.Dims[axis] + r/inner%c.Dims[axis]
 			y := c.Out[r*width : (r+1)*width]
 			copy(y, c.Args[0].Floats[r*width:])
-			for i, t := range turns[p*pairs : (p+1)*pairs] {
+			for i, t := range t.list[p*pairs : (p+1)*pairs] {
 				first, second := &y[i*step], &y[i*step+apart]
 				a, b := float64(*first), float64(*second)
 				*first, *second = float32(float64(a*t.cos)-float64(b*t.sin)), float32(float64(a*t.sin)+float64(b*t.cos))
@@ -61,42 +64,55 @@ func rope(c *interp.Call, freqs []float64) error {
 // turn is the sine and cosine of an angle.
 type turn struct{ sin, cos float64 }
 
-// ropeTurns returns the turns of all pairs, by position and pair. All rows at a position share them.
-func ropeTurns(c *interp.Call, freqs []float64) ([]turn, error) {
-	a := ropeAngles{freqs: freqs}
-	if len(c.Args) > 2 {
-		a.words = c.Args[2].Ints
-	}
-	positions, pairs := c.Args[1].Ints, len(freqs)
-	list, work := make([]turn, len(positions)*pairs), 8*elementWork*pairs
-	if c.Serial(len(positions), work) {
-		a.turns(list, positions)
-		return list, nil
-	}
-	return list, c.ParallelRange(len(positions), work, func(lo, hi int) {
-		a.turns(list[lo*pairs:hi*pairs], positions[lo:hi])
-	})
-}
-
-// ropeAngles has the frequencies of pairs of elements.
-type ropeAngles struct {
+// ropeTurns has the turns of all pairs, by position and pair. All rows at a position share them.
+type ropeTurns struct {
 	freqs []float64 // by pair, in radians per position
 	// words, if not nil, has frequencies in full turns per position instead: for each pair a fraction of 64 bits, in
 	// two words of 32 bits, the high one first.
-	words []int64
+	words     []int64
+	positions []int64
+	list      []turn
 }
 
-// turns fills list with the turns of the positions, by position and pair.
-func (a ropeAngles) turns(list []turn, positions []int64) {
-	for p, position := range positions {
-		for i, freq := range a.freqs {
+// idleTurns has *ropeTurns that are not in use. The layers of a model rotate by the same angles, so the next rope often
+// needs the turns that the last one computed.
+var idleTurns sync.Pool
+
+// turnsFor returns the turns of a call. The caller gives them to idleTurns after use.
+func turnsFor(c *interp.Call, freqs []float64) (*ropeTurns, error) {
+	var words []int64
+	if len(c.Args) > 2 {
+		words = c.Args[2].Ints
+	}
+	positions := c.Args[1].Ints
+	t, ok := idleTurns.Get().(*ropeTurns)
+	if !ok {
+		t = &ropeTurns{}
+	} else if slices.Equal(t.positions, positions) && slices.Equal(t.freqs, freqs) && slices.Equal(t.words, words) {
+		return t, nil
+	}
+	t.freqs, t.words = append(t.freqs[:0], freqs...), append(t.words[:0], words...)
+	t.positions, t.list = append(t.positions[:0], positions...), resized(t.list, len(positions)*len(freqs))
+	work := 8 * elementWork * len(freqs)
+	if c.Serial(len(positions), work) {
+		t.compute(0, len(positions))
+		return t, nil
+	}
+	return t, c.ParallelRange(len(positions), work, t.compute)
+}
+
+// compute computes the turns at positions number lo to hi-1.
+func (t *ropeTurns) compute(lo, hi int) {
+	for p := lo; p < hi; p++ {
+		position, list := t.positions[p], t.list[p*len(t.freqs):]
+		for i, freq := range t.freqs {
 			angle := float64(position) * freq
-			if a.words != nil {
-				fraction := a.words[2*i]<<32 | a.words[2*i+1]&math.MaxUint32
+			if len(t.words) > 0 {
+				fraction := t.words[2*i]<<32 | t.words[2*i+1]&math.MaxUint32
 				angle = float64(position*fraction) * (2 * math.Pi / (1 << 64))
 			}
 			sin, cos := math.Sincos(angle)
-			list[p*len(a.freqs)+i] = turn{sin, cos}
+			list[i] = turn{sin, cos}
 		}
 	}
 }

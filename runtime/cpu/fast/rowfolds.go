@@ -79,7 +79,8 @@ func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 		room := roomOf[T](r.call, worker, 2*size)
 		rooms = [2][]T{room[:size], room[size:]}
 	}
-	checks := make([]float64, most)
+	checks := resized(r.checks[worker], most)
+	r.checks[worker] = checks
 	for row, end := rows.from, rows.from+rows.count; row < end; row += most {
 		count := min(most, end-row)
 		at, size := row*r.n, count*r.n
