@@ -174,27 +174,31 @@ func dynamicUpdateSlice(c *call) (value, error) {
 		}
 	}
 	for _, run := range c.updateRuns(axis) {
-		if run.n == 0 {
-			continue
-		}
-		if inPlace && out.f32 != nil { // updateRows also saves the elements for undo
+		switch {
+		case run.n == 0:
+		case inPlace && out.f32 != nil: // updateRows also saves the elements for undo
 			c.updateRows(out.f32, update.f32, axis, run)
-			continue
-		}
-		to, from, dims := whole(c.dims), whole(update.dims), slices.Clone(update.dims)
-		to.off, from.off, dims[axis] = run.to*to.strides[axis], run.from*from.strides[axis], run.n
-		if inPlace {
-			before, err := c.strided(out, dims, to) // the elements to restore
-			if err != nil {
+		default:
+			if err := c.updateRegion(out, update, axis, run, inPlace); err != nil {
 				return value{}, err
 			}
-			c.undo.add(func() { moveRegion(dims, out, to, before, whole(dims)) })
-		}
-		if err := c.moveRegion(dims, out, to, update, from); err != nil {
-			return value{}, err
 		}
 	}
 	return out, nil
+}
+
+// updateRegion writes a part of the update to out. In place, it records how to undo it.
+func (c *call) updateRegion(out, update value, axis int, run updateRun, inPlace bool) error {
+	to, from, dims := whole(c.dims), whole(update.dims), slices.Clone(update.dims)
+	to.off, from.off, dims[axis] = run.to*to.strides[axis], run.from*from.strides[axis], run.n
+	if inPlace {
+		before, err := c.strided(out, dims, to) // the elements to restore
+		if err != nil {
+			return err
+		}
+		c.undo.add(func() { moveRegion(dims, out, to, before, whole(dims)) })
+	}
+	return c.moveRegion(dims, out, to, update, from)
 }
 
 // updateRows writes a part of the update to out, in place, and records how to undo it. At each coordinate of the axes

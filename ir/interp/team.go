@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/vkc-go/vkc/internal/mmap"
@@ -53,7 +54,7 @@ type job struct {
 	stopped        atomic.Bool  // a task failed: the remaining tasks are only counted
 	err            atomic.Pointer[error]
 	panicked       atomic.Pointer[any]
-	finished       chan struct{}
+	finished       sync.WaitGroup // counts the job while it has tasks that are not finished
 }
 
 // run computes the tasks of an op. It returns false, and computes nothing, if another op has the team.
@@ -62,7 +63,8 @@ func (t *team) run(ctx context.Context, workers, tasks int, f func(worker, task 
 		return false, nil
 	}
 	defer t.busy.Store(false)
-	j := &job{ctx: ctx, workers: workers, tasks: tasks, f: f, finished: make(chan struct{}, 1)}
+	j := &job{ctx: ctx, workers: workers, tasks: tasks, f: f}
+	j.finished.Add(1)
 	t.job.Store(j)
 	defer t.job.Store(nil)
 	t.startHelpers(min(workers, runtime.GOMAXPROCS(0)) - 1) // this goroutine works too
@@ -90,7 +92,7 @@ func (t *team) startHelpers(count int) {
 // than blocking. So it looks for a while before it blocks.
 func (j *job) wait() {
 	if !await(func() bool { return j.done.Load() == int64(j.tasks) }) {
-		<-j.finished
+		j.finished.Wait()
 	}
 }
 
@@ -150,6 +152,6 @@ func (j *job) workUntilFailure(worker int) (failed bool) {
 // finish counts a task that is finished.
 func (j *job) finish() {
 	if j.done.Add(1) == int64(j.tasks) {
-		j.finished <- struct{}{}
+		j.finished.Done()
 	}
 }

@@ -40,7 +40,9 @@ func newAttended(c *interp.Call) *attended {
 	if a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(a.d))
 	}
-	a.mask = newMask(c, c.Node.Op().Info().Arg("mask"), append(q.Dims[:r-1:r-1], a.s))
+	if i := c.Node.Op().Info().Arg("mask"); len(c.Args) > i {
+		a.mask = newMask(c, i, append(q.Dims[:r-1:r-1], a.s))
+	}
 	return a
 }
 
@@ -86,15 +88,16 @@ func (a *attended) scaled(x float32) float32 {
 	return float32(y)
 }
 
-// taskRows is the number of queries in a task.
+// taskRows is the number of queries in a task, if these are enough for all workers.
 const taskRows = 8
 
 // rows calls f for all queries (rows), several in a task. work is the work for one query and one key, in multiply-adds.
 // It gives f a slice scores with room for the scores of all keys and one more.
 func (a *attended) rows(c *interp.Call, rows, work int, f func(row int, scores []float32)) error {
-	return c.Parallel(ceil.Div(rows, taskRows), taskRows*a.s*work/8, func(worker, task int) {
+	each := min(taskRows, ceil.Div(rows, c.Workers()))
+	return c.Parallel(ceil.Div(rows, each), each*a.s*work/8, func(worker, task int) {
 		all := c.Room(worker, a.s+1)
-		for row := task * taskRows; row < min((task+1)*taskRows, rows); row++ {
+		for row := task * each; row < min((task+1)*each, rows); row++ {
 			f(row, all)
 		}
 	})
@@ -133,11 +136,8 @@ type mask struct {
 	step int     // distance between the elements of neighbouring keys
 }
 
-// newMask returns the mask of an attention op, argument i, or nil if it has none. dims are the extents of the scores.
+// newMask returns the mask of an attention op, argument i. dims are the extents of the scores.
 func newMask(c *interp.Call, i int, dims []int) *mask {
-	if len(c.Args) <= i {
-		return nil
-	}
 	steps := stepsOf(c.Args[i].Dims, dims)
 	return &mask{newArgReader(c.Args[i], dims, nil), c.Args[i].Ints, steps[len(steps)-1]}
 }

@@ -172,16 +172,16 @@ func (j *matmulJob) parallel(c *interp.Call, tasks, work int) error {
 	return err
 }
 
-// panelsPerTask returns the number of panels in a task of a matmul of int8 rows: enough to be worth a task, and not too
-// many for all workers to have some.
-func panelsPerTask(workers, m, n, k int) int {
+// groupsPerTask returns the number of groups of columns, such as panels, in a task of a matmul of int8 rows: enough to be
+// worth a task, and not too many for all workers to have some. A group has cols columns.
+func groupsPerTask(cols, workers, m, n, k int) int {
 	const (
 		worth = 1 << 17 // multiply-adds, about 3 µs
 		most  = 16      // of tasks that make panels
 	)
-	shared := n / (8 * workers) / panelCols
+	shared := n / (8 * workers) / cols
 	if m == 1 {
-		return max(shared, worth/(panelCols*k), 1)
+		return max(shared, worth/(cols*k), 1)
 	}
 	return min(max(shared, 1), most)
 }
@@ -236,8 +236,11 @@ func newTiledMatmul(c *interp.Call) tiledMatmul {
 // divide divides the matmul into tasks.
 func (p *tiledMatmul) divide() {
 	p.tileRows, p.tileCols = tileRows, tileCols
-	if p.rounded != nil && vector.panels != nil {
-		p.tileRows, p.tileCols = panelRows, panelCols*panelsPerTask(p.call.Workers(), p.m, p.n, p.k)
+	switch {
+	case p.rounded != nil && vector.panels != nil:
+		p.tileRows, p.tileCols = panelRows, panelCols*groupsPerTask(panelCols, p.call.Workers(), p.m, p.n, p.k)
+	case p.rounded != nil && p.m == 1:
+		p.tileCols = tileCols * groupsPerTask(tileCols, p.call.Workers(), p.m, p.n, p.k)
 	}
 	p.rowTiles, p.colTiles = ceil.Div(p.m, p.tileRows), ceil.Div(p.n, p.tileCols)
 	p.tasks, p.work = p.count*p.rowTiles*p.colTiles, min(p.m, p.tileRows)*min(p.n, p.tileCols)*p.k/8
