@@ -131,7 +131,7 @@ func (m *Model) mixedSizes(o Options) []int {
 		return nil
 	}
 	list := llm.MixedSizes(m.slotCount, m.slotCount*m.part)
-	if m.gpuMemory > 0 { // as for prefillSizes
+	if m.gpuMemory > 0 { // the temporaries of larger sizes are not worth it
 		list = list[:1]
 	}
 	return list

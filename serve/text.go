@@ -29,7 +29,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case text == nil && q.Content == nil:
 		return refuse(http.StatusBadRequest, "prompt", "prompt is missing: want the text to tokenize")
-	case text == nil:
+	case text == nil: // then neither name adds tokens by default
 		text, o = q.Content, tokenizer.Options{Whole: q.AddSpecial || q.AddSpecialTokens != nil && o.Whole,
 			Special: true}
 	}

@@ -177,8 +177,8 @@ func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 	return splits
 }
 
-// flashTileCandidates lists tiles by increasing estimated time. Each tile is listed with its best number of key splits,
-// and with the number of splits that the kernel has. Tiles that fit every device follow.
+// flashTileCandidates lists tiles by increasing estimated time. Each tile is listed once with its best number of key
+// splits, and once with the number that the kernel has. Tiles that fit every device follow.
 func (h heuristics) flashTileCandidates(k *kernel.Kernel) []Candidate {
 	sh := flashShapeOf(k)
 	var list []ranked

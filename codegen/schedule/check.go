@@ -145,8 +145,8 @@ func checkRow(k *kernel.Kernel, s kernel.Row) error {
 	return nil
 }
 
-// checkLanes checks that lanes invocations can share a row: one in a serial variant, and otherwise a power of two that
-// fits the workgroup and the subgroups.
+// checkLanes checks the number of invocations that share a row (lanes). A serial variant has one. Otherwise it must
+// be a power of two that fits the workgroup and the subgroups.
 func checkLanes(s kernel.Launch, lanes int) error {
 	switch {
 	case s.Variant == kernel.VarRowSerial || s.Variant == kernel.VarScanSerial:

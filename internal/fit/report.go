@@ -65,8 +65,8 @@ func median(logs []float64) string {
 	return fmt.Sprintf("%.0f %%", 100*math.Expm1(logs[len(logs)/2]))
 }
 
-// residuals returns how well the rates predict a device's measurements, by kind of kernel, before and after the fit.
-// For kernels that are not chosen by estimates, the default counts as fitted.
+// residuals returns, by kind of kernel, how well the rates predict the measurements of a set (those of one device),
+// before and after the fit. A kernel that is not chosen by estimates counts with its default schedule in both.
 func (f *fit) residuals(set int) []residuals {
 	kinds := map[string]*residuals{}
 	of := func(k measured) *residuals {

@@ -115,8 +115,8 @@ func transposedMatrices(x value) value {
 	return x
 }
 
-// outerIndex returns, for each coordinate of the broadcast outer axes in row-major order, the index of the matrix of an
-// argument with outer extents dims.
+// outerIndex returns which matrix of an argument a matmul multiplies at each coordinate of the outer axes, in
+// row-major order. dims are the outer extents of the argument, which broadcast to outer.
 func outerIndex(dims, outer []int) []int {
 	index := make([]int, elems(outer))
 	all := make([]int, elems(dims))

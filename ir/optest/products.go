@@ -448,8 +448,8 @@ func (s *suite) int8Convolutions() {
 	}
 }
 
-// convolution adds the cases of a convolution with one window, for several layouts of the arguments. names are the
-// attributes that the op has.
+// convolution adds the cases of a convolution with one window, for several layouts of the arguments. If broad is
+// true, the case with plain arguments is for all dtypes. names are the attributes that the op has.
 func (s *suite) convolution(op ir.Op, broad bool, w window, names ...string) {
 	for _, l := range []layout{plain, transposed, viewed} {
 		s.add(op, w.String()+"/"+layoutNames[l], func(b *builder, t ir.DType) *ir.Node {

@@ -185,7 +185,8 @@ func (a *allocator) allocAlone(size uint64, memoryType int, dedicated uint64) (a
 	return a.count(b, offset, size), Success
 }
 
-// grow allocates a block from the driver.
+// grow allocates a block of memory from the driver. dedicated is as for alloc. On an error it returns the driver's
+// result.
 func (a *allocator) grow(size uint64, memoryType int, dedicated uint64) (*memoryBlock, Result) {
 	mapped := a.types[memoryType].Flags&MemoryHostVisible != 0
 	memory, pointer, r := a.source.allocate(size, memoryType, dedicated, mapped)

@@ -62,7 +62,7 @@ func (c *Code) Blank() { c.Scope.Write(&syntax.Blank{}) }
 // Comment writes a comment line, after a blank line unless it is the first line of its block.
 func (c *Code) Comment(format string, args ...any) {
 	s := c.Scope
-	hasBraces := s.head != nil || s.parent == nil // a scope without braces continues its block
+	hasBraces := s.head != nil || s.parent == nil // a scope without braces is part of the block around it
 	if len(s.body) > 0 || !hasBraces {
 		c.Blank()
 	}

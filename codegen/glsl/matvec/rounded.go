@@ -68,9 +68,9 @@ func (r *roundedRows) prepareRows() {
 	r.v.Barrier()
 }
 
-// quantizeShare quantizes share n of a row (roundedQuads quads) and stores it as share number place of all rows. x(h)
-// returns quad h of the share. The lanes of a group find its largest magnitude together. They compare bits, because the
-// bits of NaN compare as the largest.
+// quantizeShare quantizes a share of a row, which is roundedQuads quads: x(h) returns quad h. n is the number of the
+// share in its row, and place its number in shared memory, which has all rows. The lanes of a group find the group's
+// largest magnitude together. They compare bits, because the bits of NaN compare as the largest.
 func (r *roundedRows) quantizeShare(rows rowArrays, x func(h expr.Expr) expr.Expr, n, place expr.Expr) {
 	v := r.v
 	perGroup := kernel.RoundedGroup / 4 / roundedQuads

@@ -306,8 +306,8 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 	})
 }
 
-// fetchedWord returns the register with the w-th uvec4 of decoded quants of a strip. strip is the index of the strip
-// among the lane's strips.
+// fetchedWord returns the register with the w-th uvec4 of a strip's decoded quants. strip is the number of the strip
+// among those of the lane.
 func (r *skinny) fetchedWord(f fetchedStrips, strip expr.Expr, w int) expr.Expr {
 	return f.quants.At(expr.Flat(strip, r.words(), expr.Uint(w)))
 }

@@ -182,15 +182,15 @@ func (r *skinny) rowRounds(n int) int {
 	return ceil.Div(r.rowGroups(n), r.rowLanes())
 }
 
-// eachLoad calls body, which loads, for each group of n elements of a step's rows that this invocation handles (see
-// eachOfRows). An invocation without a group loads the last group of float rows again, which takes no branch. For int8
-// rows a branch around the loads of the scales is faster (M-skinny).
+// eachLoad calls body for each group of n elements of a step's rows that this invocation loads (see eachOfRows). An
+// invocation without a group loads the last group of float rows again, which takes no branch. For int8 rows a branch
+// around the loads of the scales is faster (M-skinny).
 func (r *skinny) eachLoad(n int, body func(i, row, at expr.Expr)) {
 	r.eachOfRows(n, r.Parts == 1, body)
 }
 
-// eachStore calls body, which stores, for each group of n elements of a step's rows that this invocation handles (see
-// eachOfRows). An invocation without a group stores nothing.
+// eachStore calls body for each group of n elements of a step's rows that this invocation stores (see eachOfRows). An
+// invocation without a group stores nothing.
 func (r *skinny) eachStore(n int, body func(i, row, at expr.Expr)) { r.eachOfRows(n, true, body) }
 
 // eachOfRows calls body for each group of n elements of a step's rows that this invocation handles. i counts the
@@ -299,8 +299,8 @@ func (r *skinny) putHalves(x, row, at expr.Expr) {
 	}
 }
 
-// component returns which component of a shared-memory unit holds word n of the quad at element at. A word holds
-// perWord elements.
+// component returns the component of a unit of shared memory (a vector) that holds word n of a quad. at is the number
+// of the quad's first element, and a word holds perWord elements.
 func (r *skinny) component(at expr.Expr, perWord int, n int64) expr.Expr {
 	words := r.Unit(r.s) / perWord
 	return expr.Plus(expr.Binary("%", expr.Binary("/", at, expr.Uint(perWord)), expr.Uint(words)), expr.Uint(n))
