@@ -144,11 +144,10 @@ func resultsOf[T number](c *interp.Call) results[T] {
 		return r
 	}
 	t := c.Node.DType()
-	round := func(out, list []float32) { primitives[roundings[t]].apply(out, list, list, list) }
 	switch r := any(&r).(type) {
 	case *results[float32]:
 		if c.Out != nil && t != ir.F32 {
-			r.store = func(at int, list []float32) { round(c.Out[at:][:len(list)], list) }
+			r.store = func(at int, list []float32) { roundTo(t, c.Out[at:][:len(list)], list) }
 		} else {
 			r.list = outOf(c)
 		}
@@ -164,7 +163,7 @@ func resultsOf[T number](c *interp.Call) results[T] {
 			r.store = func(at int, list []float64) {
 				out := c.Out[at:][:len(list)]
 				oddFloatsOf(out, list)
-				round(out, out)
+				roundTo(t, out, out)
 			}
 		default:
 			r.store = func(at int, list []float64) {
@@ -178,6 +177,9 @@ func resultsOf[T number](c *interp.Call) results[T] {
 	}
 	return r
 }
+
+// roundTo sets out to the floats of a list rounded to a narrower dtype.
+func roundTo(t ir.DType, out, list []float32) { primitives[roundings[t]].apply(out, list, list, list) }
 
 // block returns the list in which n results from number at on are computed: their memory, or scratch.
 func (r *results[T]) block(at, n int, scratch []T) []T {
