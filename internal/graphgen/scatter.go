@@ -16,8 +16,8 @@ func (g *generator) scatter() *ir.Node {
 	return g.scatterInto(base)
 }
 
-// scatterInto adds a random scatter into base, or a gather_nd from it, along a random axis. It returns nil if the
-// axes before or after that axis cannot be joined into one, which the compiler requires.
+// scatterInto adds a random scatter into base, or a gather_nd from it. It returns nil for shapes with axes that the
+// compiler must join into one and cannot (see isLinear).
 func (g *generator) scatterInto(base *ir.Node) *ir.Node {
 	axis := g.rng.IntN(base.Rank())
 	s := slices.Clone(base.Shape())

@@ -154,8 +154,8 @@ func (t *flashTile) loadKey(k *kernel.Expr, over emit.Along, key0 expr.Expr) fun
 	}
 }
 
-// loadValue returns the function that loads a quad of a value for the tile of values. The tile's first line is the
-// value of key number key0 + v0. Values from key end on, which no row sees, become 0.
+// loadValue returns the Load of a Mover that moves a tile of values, whose first line is the value of key key0 + v0.
+// It loads a quad of the value that belongs to a line. Values from key end on, which no row sees, become 0.
 func (t *flashTile) loadValue(key0, end expr.Expr) func(i, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
 	return func(_, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
 		key := t.Variable("uint", "key", expr.Plus(key0, v0, line))

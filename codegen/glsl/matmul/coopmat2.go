@@ -95,8 +95,9 @@ func (c *coopMat2) declareSums() {
 	}
 }
 
-// nameOrigin declares a variable for the tile's first row or column if there are several pieces, because functions of
-// elements take it as a parameter.
+// nameOrigin declares a variable with the tile's first row or column, which is in *at, and sets *at to the variable.
+// It does that only for several pieces, because functions of elements then take *at as a parameter, and only for a
+// constant.
 func (c *coopMat2) nameOrigin(at *expr.Expr, name string, pieces int) {
 	if pieces > 1 && expr.IsNumber(*at) {
 		*at = c.Variable("uint", name, *at)

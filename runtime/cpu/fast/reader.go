@@ -35,17 +35,18 @@ func newReader[T number](t interp.Tensor, dims, order []int) readerOf[T] {
 }
 
 // readerWith returns a reader of argument t with the given strides. It reads from t's list if that has type T, and
-// otherwise converts elements when it reads them.
+// otherwise converts elements when it reads them. A readerOf[float64] also reads integers of 64 bits, as floats of
+// the same bits.
 func readerWith[T number](t interp.Tensor, s strides) readerOf[T] {
 	p := readerOf[T]{strides: s}
 	if t.Stored != nil {
 		p.load = loader[T](t.Stored)
 		return p
 	}
-	switch p := any(&p).(type) {
+	switch typed := any(&p).(type) {
 	case *readerOf[float32]:
-		if p.list = elementsOf(t); p.list == nil {
-			p.load = converter(t.Ints, func(dst []float32, src []int64) {
+		if typed.list = elementsOf(t); typed.list == nil {
+			typed.load = converter(t.Ints, func(dst []float32, src []int64) {
 				for i, x := range src {
 					dst[i] = float32(x)
 				}
@@ -54,15 +55,15 @@ func readerWith[T number](t interp.Tensor, s strides) readerOf[T] {
 	case *readerOf[float64]:
 		switch {
 		case t.Doubles != nil:
-			p.list = t.Doubles
+			typed.list = t.Doubles
 		case t.Ints != nil:
-			p.list = bitsOfLongs(t.Ints)
+			typed.list = bitsOfLongs(t.Ints)
 		case t.Floats != nil:
-			p.load = converter(t.Floats, doublesOf)
+			typed.load = converter(t.Floats, doublesOf)
 		case t.DType == ir.U32:
-			p.load = converter(t.Words, unsignedLongsOf)
+			typed.load = converter(t.Words, unsignedLongsOf)
 		default:
-			p.load = converter(t.Words, longsOf)
+			typed.load = converter(t.Words, longsOf)
 		}
 	}
 	return p

@@ -86,8 +86,8 @@ func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, from []
 	})
 }
 
-// strip is the part of a scatter along an axis that changes some columns: neighbours along the axes inside of that
-// axis. No other strip changes their elements.
+// strip is a part of a scatter along an axis. In each row along that axis, it covers some columns: neighbours along
+// the axes inside of that axis. No other strip changes their elements.
 type strip struct {
 	n          int // the axis's extent in the result
 	rows, cols int // of the updates; if cols is 1, updateElements takes all rows as one

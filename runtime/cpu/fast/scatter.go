@@ -231,17 +231,18 @@ func updateStrip[T index](s *scattering, worker int, p strip, ids []T) {
 	each(func(_ int, out, _ []float32) { s.round(out) })
 }
 
-// pointTargets returns the function targets of a scatter whose indices are rows of coordinates, and sets the length of
-// a run.
+// pointTargets returns scattering.targets if the indices are rows of coordinates, and sets s.run, the length of a
+// run.
 func pointTargets[T index](s *scattering, ids []T) func(dst []int32, lo int) {
 	r := newCoordinates(s.Dims, s.Args[1].Dims, ids)
 	s.run = r.run
 	return func(dst []int32, lo int) {
 		for i := range dst {
 			run, ok := r.at(lo + i)
-			if dst[i] = int32(run); !ok {
-				dst[i] = -1
+			if !ok {
+				run = -1
 			}
+			dst[i] = int32(run)
 		}
 	}
 }
