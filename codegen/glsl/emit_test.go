@@ -149,7 +149,7 @@ var (
 // shader every time.
 func TestNothingUnused(t *testing.T) {
 	kernels := 0
-	for seed := *firstSeed; seed < *firstSeed+uint64(*randomGraphs); seed++ {
+	for seed := *firstSeed; seed < *firstSeed+uint64(graphCount()); seed++ {
 		g, err := graphgen.New(seed, graphgen.Options{})
 		check(t, err)
 		s, err := passes.Run(g, passes.Options{})

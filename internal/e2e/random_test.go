@@ -19,6 +19,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/gradgen"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/ir"
@@ -35,16 +36,27 @@ func graphCount() int { return cmp.Or(*randomGraphs, 500) }
 
 // TestRandomGraphs compares random graphs, compiled for a device and run there, with the reference.
 func TestRandomGraphs(t *testing.T) {
-	compareRandom(t, graphCount(), graphgen.Options{})
+	compareRandom(t, graphCount(), func(seed uint64) (*ir.Graph, error) {
+		return graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
+	})
 }
 
 // TestLargeRandomGraphs is TestRandomGraphs with tensors that fill tiles and several workgroups.
 func TestLargeRandomGraphs(t *testing.T) {
-	compareRandom(t, cmp.Or(*randomGraphs, 20), graphgen.Options{Large: true})
+	compareRandom(t, cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
+		return graphgen.New(seed, graphgen.Options{Large: true})
+	})
 }
 
-// compareRandom compares n random graphs on a device with the reference.
-func compareRandom(t *testing.T, n int, opt graphgen.Options) {
+// TestRandomGradients is TestRandomGraphs with gradients of random graphs, half of them large.
+func TestRandomGradients(t *testing.T) {
+	compareRandom(t, cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
+		return gradgen.New(seed, graphgen.Options{Large: seed%2 == 1})
+	})
+}
+
+// compareRandom compares n random graphs on a device with the reference. graph returns the graph of a seed.
+func compareRandom(t *testing.T, n int, graph func(seed uint64) (*ir.Graph, error)) {
 	t.Helper()
 	type random struct {
 		*ir.Graph
@@ -57,8 +69,7 @@ func compareRandom(t *testing.T, n int, opt graphgen.Options) {
 	list := make([]random, n)
 	for i := range list {
 		seed := *firstSeed + uint64(i)
-		opt.Derived = seed%4 == 3 && !opt.Large
-		g, err := graphgen.New(seed, opt)
+		g, err := graph(seed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node,
 			for i, a := range n.Args() {
 				args[i] = copied(a)
 			}
-			copies[n] = bailout.Must(to.Add(n.Op(), args, n.Attrs(), n.Pos()))
+			copies[n] = bailout.Must(to.Add(n.Op(), args, unusedName(to, n), n.Pos()))
 		}
 		return copies[n]
 	}
@@ -63,6 +63,21 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node,
 		bailout.Check(to.Update(copied(u.State), copied(u.Value)))
 	}
 	return to, others, nil
+}
+
+// unusedName returns the attributes of n, with another name if g has a node of n's name. A leaf of a body may have the
+// name of a weight of the graph around it. The number of a body's leaf matters, and not its name.
+func unusedName(g *ir.Graph, n *ir.Node) ir.Attrs {
+	attrs := slices.Clone(n.Attrs())
+	for i, a := range attrs {
+		if a.Name != "name" {
+			continue
+		}
+		for _, taken := g.Named(n.Name()); taken; _, taken = g.Named(attrs[i].Value.(string)) {
+			attrs[i].Value = attrs[i].Value.(string) + " inside"
+		}
+	}
+	return attrs
 }
 
 // placeLoops makes a cluster of each live loop. The initial values of carried values are stored in the buffers of the

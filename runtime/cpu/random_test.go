@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/vkc-go/vkc/internal/gradgen"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
@@ -31,7 +32,7 @@ func TestRandomGraphs(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 100)
 	}
-	compareRandom(t, n, graphgen.Options{})
+	compareRandom(t, n, func(seed uint64) (*ir.Graph, error) { return graphgen.New(seed, graphgen.Options{}) })
 }
 
 // TestLargeRandomGraphs is TestRandomGraphs with tensors that several workers share.
@@ -40,11 +41,24 @@ func TestLargeRandomGraphs(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 10)
 	}
-	compareRandom(t, n, graphgen.Options{Large: true})
+	compareRandom(t, n, func(seed uint64) (*ir.Graph, error) {
+		return graphgen.New(seed, graphgen.Options{Large: true})
+	})
 }
 
-// compareRandom compares n random graphs on the fast path with the reference.
-func compareRandom(t *testing.T, n int, opt graphgen.Options) {
+// TestRandomGradients is TestRandomGraphs with gradients of random graphs, half of them large.
+func TestRandomGradients(t *testing.T) {
+	n := *randomGraphs / 5
+	if testing.Short() {
+		n = min(n, 20)
+	}
+	compareRandom(t, n, func(seed uint64) (*ir.Graph, error) {
+		return gradgen.New(seed, graphgen.Options{Large: seed%2 == 1})
+	})
+}
+
+// compareRandom compares n random graphs on the fast path with the reference. graph returns the graph of a seed.
+func compareRandom(t *testing.T, n int, graph func(seed uint64) (*ir.Graph, error)) {
 	t.Helper()
 	var ran atomic.Int64
 	var group errgroup.Group
@@ -52,7 +66,7 @@ func compareRandom(t *testing.T, n int, opt graphgen.Options) {
 	for i := range uint64(n) {
 		seed := *firstSeed + i
 		group.Go(func() error {
-			g, err := graphgen.New(seed, opt)
+			g, err := graph(seed)
 			if err != nil {
 				return err
 			}
