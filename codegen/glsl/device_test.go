@@ -42,9 +42,9 @@ func run(m *testing.M) int {
 }
 
 // TestRandomSchedules runs the kernels of random graphs on a device, and compares with the reference. Each kernel has a
-// random legal schedule, good or bad. Its operands are materialized and its sums are split at random. Half of the graphs
-// are large. Without -graphs the test runs a covering set: each variant meets each dtype and each property of a schedule
-// that it has in one of the graphs.
+// random legal schedule, good or bad. Its operands are materialized and its sums are split at random. Half of the
+// graphs are large. Without -graphs the test runs a covering set: each variant meets each dtype and each property of a
+// schedule that it has in one of the graphs.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	dev := vktest.Device(t, vk.DeviceOptions{})
@@ -181,7 +181,8 @@ func (c *deviceCase) run() (runs int, err error) {
 
 // goesAround reports whether kernels of a family can loop if the grid has too few workgroups for their results.
 func goesAround(f kernel.Family) bool {
-	return f != kernel.FamilyCustom && f != kernel.FamilyMatMul && f != kernel.FamilyAttention && f != kernel.FamilyGroup
+	return f != kernel.FamilyCustom && f != kernel.FamilyMatMul && f != kernel.FamilyAttention &&
+		f != kernel.FamilyGroup
 }
 
 // anyWay materializes, splits and rounds at random, within the legal choices.

@@ -78,8 +78,9 @@ func smooth(p *pictures.YCbCr, webp bool) func(x, y int) color.NRGBA {
 	case pictures.YCbCrSubsampleRatio440:
 		height = 2
 	}
-	// near returns a coordinate in the sample that is the second nearest to coordinate `at`. A sample covers `by` pixels, and
-	// coordinates are from low to high-1. after is 1 if `at` is after the center of its own sample, and else 0.
+	// near returns a coordinate in the sample that is the second nearest to coordinate `at`. A sample covers `by`
+	// pixels, and coordinates are from low to high-1. after is 1 if `at` is after the center of its own sample, and
+	// else 0.
 	near := func(at, by, low, high int) (other, after int) {
 		after = (at - low) % by
 		return max(low, min(at-1+2*after, high-1)), after

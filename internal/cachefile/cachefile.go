@@ -300,7 +300,8 @@ func PipelineDir(root string) string {
 	return filepath.Join(root, "pipelines")
 }
 
-// Pipelines returns the drivers' pipeline caches in a directory, such as PipelineDir. A device and driver has one entry.
+// Pipelines returns the drivers' pipeline caches in a directory, such as PipelineDir. A device and driver has one
+// entry.
 func Pipelines(dir string) Dir {
 	return Dir{Path: dir, Suffix: ".vkpc", Magic: [8]byte([]byte("VKCPIPES")), Format: 1, MaxPayload: 512 << 20}
 }

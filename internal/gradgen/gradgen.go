@@ -1,6 +1,6 @@
 // Package gradgen makes random graphs of gradients, for tests that compare implementations. Their shapes of computation
-// differ from those of package graphgen: sums over broadcast axes, transposed products, and values that are kept for the
-// way back.
+// differ from those of package graphgen: sums over broadcast axes, transposed products, and values that are kept for
+// the way back.
 package gradgen
 
 import (

@@ -138,8 +138,8 @@ func (p *Program) outputMemory(into map[string]*ir.Data) map[int]*ir.Data {
 	return made
 }
 
-// newResult sets out to the value that a kernel fills. A node that is an output gets the caller's memory or, if the caller
-// gave none, memory of the new output. Other nodes get a reusable buffer.
+// newResult sets out to the value that a kernel fills. A node that is an output gets the caller's memory or, if the
+// caller gave none, memory of the new output. Other nodes get a reusable buffer.
 func (x *exec) newResult(out *value, k *Kernel, n *ir.Node, dims []int) (err error) {
 	t := n.DType()
 	if t.IsBlock() || !k.Words && isWord(t) {
@@ -178,8 +178,8 @@ func (x *exec) newOutput(k *Kernel, n *ir.Node, dims []int) (out value, ok bool,
 	return out, true, nil
 }
 
-// setBuffered sets out to a value in a reusable buffer. Buffers have elements of 32 bits; wider and smaller elements use
-// their memory.
+// setBuffered sets out to a value in a reusable buffer. Buffers have elements of 32 bits; wider and smaller elements
+// use their memory.
 func (x *exec) setBuffered(out *value, k *Kernel, n *ir.Node, dims []int) (err error) {
 	t, count := n.DType(), elems(dims)
 	*out = value{typ: t, dims: dims}

@@ -63,8 +63,8 @@ func Emit(e *emit.Emitter) {
 	v.storeShared(shared)
 }
 
-// bReader reads B and multiplies it by the rows of A. It divides a run into parts: strips, for most formats. It loads the
-// rows of A separately from a column of B, so that the caller may keep the rows in registers for several columns.
+// bReader reads B and multiplies it by the rows of A. It divides a run into parts: strips, for most formats. It loads
+// the rows of A separately from a column of B, so that the caller may keep the rows in registers for several columns.
 //
 // Readers and sources have the matVec in a field that is not embedded: each type that embeds it would get its two
 // hundred methods, and the package would take four times as long to compile.

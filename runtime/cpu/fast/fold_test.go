@@ -311,9 +311,9 @@ func TestFoldExtremes(t *testing.T) {
 	}
 }
 
-// TestSearches compares argmax and argmin with the interpreter, for each width of vectors: of rows of all lengths around
-// a vector, along both axes, with equal best elements, infinities and NaN, and with integers whose bits as a float are
-// NaN.
+// TestSearches compares argmax and argmin with the interpreter, for each width of vectors: of rows of all lengths
+// around a vector, along both axes, with equal best elements, infinities and NaN, and with integers whose bits as a
+// float are NaN.
 func TestSearches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 31))
 	inf := math.Inf(1)

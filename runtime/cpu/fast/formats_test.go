@@ -111,8 +111,8 @@ func TestTruths(t *testing.T) {
 	}
 }
 
-// TestFormatsRound stores numbers that a format does not have, in lists of all lengths around a vector. They become what
-// package ir rounds them to, once: also next to ties, NaN, and beyond the range.
+// TestFormatsRound stores numbers that a format does not have, in lists of all lengths around a vector. They become
+// what package ir rounds them to, once: also next to ties, NaN, and beyond the range.
 func TestFormatsRound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(14, 2))
 	for d := range formats {
@@ -134,7 +134,8 @@ func TestFormatsRound(t *testing.T) {
 				ir.DecodeFloats(have, d, bytes)
 				for i, y := range have {
 					if want := ir.RoundTo(x(i), d); !same(float32(y), float32(want), 0) {
-						t.Fatalf("%s: %v of %d bits, element %d of %d, became %g, want %g", d, x(i), width, i, n, y, want)
+						t.Fatalf("%s: %v of %d bits, element %d of %d, became %g, want %g", d, x(i), width, i, n, y,
+							want)
 					}
 				}
 			}

@@ -94,9 +94,9 @@ func takesMatmul(n *ir.Node) bool {
 	return b.Rank() == 2 || a.Rank() == b.Rank() && a.Shape()[:a.Rank()-2].Equal(b.Shape()[:b.Rank()-2])
 }
 
-// matmuls computes matmuls of the same first argument. A task computes a tile of one of the results. The weights b may be
-// floats, blocks of a file (Stored), or packed before: as rows of floats, or as interleaved blocks. In precision int8,
-// the rows of a are rounded first.
+// matmuls computes matmuls of the same first argument. A task computes a tile of one of the results. The weights b may
+// be floats, blocks of a file (Stored), or packed before: as rows of floats, or as interleaved blocks. In precision
+// int8, the rows of a are rounded first.
 func matmuls(calls []*interp.Call) error {
 	j, ok := idleJobs.Get().(*matmulJob)
 	if !ok {
@@ -172,8 +172,8 @@ func (j *matmulJob) parallel(c *interp.Call, tasks, work int) error {
 	return err
 }
 
-// groupsPerTask returns the number of groups of columns, such as panels, in a task of a matmul of int8 rows: enough to be
-// worth a task, and not too many for all workers to have some. A group has cols columns.
+// groupsPerTask returns the number of groups of columns, such as panels, in a task of a matmul of int8 rows: enough to
+// be worth a task, and not too many for all workers to have some. A group has cols columns.
 func groupsPerTask(cols, workers, m, n, k int) int {
 	const (
 		worth = 1 << 17 // multiply-adds, about 3 µs

@@ -75,7 +75,8 @@ func testSiblings(t *testing.T) {
 			}
 			x := leaf(ir.OpInput, "x", ir.F32, rows, k)
 			for _, i := range numbers {
-				y := add(ir.OpMatMul, []*ir.Node{x, leaf(ir.OpWeight, fmt.Sprint("w", i), kinds[i].d, kinds[i].cols, k)},
+				y := add(ir.OpMatMul, []*ir.Node{x, leaf(ir.OpWeight, fmt.Sprint("w", i), kinds[i].d, kinds[i].cols,
+					k)},
 					ir.Attr{Name: "transpose_b", Value: true}, ir.Attr{Name: "precision", Value: kinds[i].precision})
 				if err := g.Output(fmt.Sprint("y", i), y); err != nil {
 					t.Fatal(err)
