@@ -114,8 +114,7 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 // kernel returns the kernel for a node.
 func (r kernelRow) kernel(n *ir.Node) *interp.Kernel {
 	k := &interp.Kernel{Compute: r.compute, Together: r.together, Stored: -1, Apart: r.apart, Rounds: r.rounds,
-		Fills: r.fills,
-		Words: r.words, Formats: r.formats}
+		Fills: r.fills, Words: r.words, Formats: r.formats}
 	if r.prepare != nil {
 		k.Compute = r.prepare(n)
 	}

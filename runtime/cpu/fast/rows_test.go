@@ -26,8 +26,7 @@ func rowProgramsTest[T number](t *testing.T, ofSums float64) {
 	rng := rand.New(rand.NewPCG(4, 1))
 	list := func(n int, odd bool) []T {
 		special := []T{0, T(math.Copysign(0, -1)), T(math.Inf(1)), T(math.Inf(-1)), T(math.NaN()), 1e-40, 1e30, -1e30,
-			-90,
-			-104, -720, 700}
+			-90, -104, -720, 700}
 		x := make([]T, n)
 		for i := range x {
 			if x[i] = T(rng.NormFloat64() * 5); odd && rng.IntN(6) == 0 {
