@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	randomGraphs = flag.Int("graphs", 0, "how many random graphs to generate shaders for; 0 is 60, of which a covering "+
-		"set runs")
+	randomGraphs = flag.Int("graphs", 0, "how many random graphs to generate shaders for; 0 is 60, of which a "+
+		"covering set runs")
 	firstSeed = flag.Uint64("seed", 0, "the seed of the first random graph")
 )
 
