@@ -364,6 +364,10 @@ func folded(n *ir.Node) float64 {
 	return count
 }
 
+// additions bounds the error of the additions of a sum of count terms, which is at most m. Sums of equal terms may round
+// in the same direction again and again.
+func additions(count, m float64) float64 { return max(2, count/16) * m }
+
 // reduced sets the bound of a reduction of x.
 func (b *Bound) reduced(n *ir.Node, x Bound) {
 	count := folded(n)
@@ -371,8 +375,7 @@ func (b *Bound) reduced(n *ir.Node, x Bound) {
 	switch n.Op() {
 	case ir.OpSum:
 		b.Lo, b.Hi = min(0, count*x.Lo), max(0, count*x.Hi)
-		// In the worst case all errors have the same sign, and each addition rounds a sum of this magnitude.
-		b.Err = count*x.Err + count*x.mag()
+		b.Err = count*x.Err + additions(count, count*x.mag())
 	case ir.OpMean:
 		b.Err = x.Err + 4*x.mag()
 	case ir.OpProd:
@@ -493,8 +496,7 @@ func (b *Bound) matmul(n *ir.Node, args []Bound) {
 	x, y := args[0], args[1]
 	m := k * x.mag() * y.mag()
 	b.Lo, b.Hi = -m, m
-	// Sums of equal products may round in the same direction again and again.
-	b.Err = k*(x.mag()*y.Err+y.mag()*x.Err) + max(2, k/16)*m
+	b.Err = k*(x.mag()*y.Err+y.mag()*x.Err) + additions(k, m)
 	if n.DType().IsFloat() {
 		b.roundedMatMul(n, k, args)
 	}

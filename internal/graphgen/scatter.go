@@ -188,6 +188,6 @@ func (b *Bound) sorted(n *ir.Node, x Bound) {
 		b.Err = count * m * (x.Err + 2)
 	case ir.OpCumSum:
 		b.Lo, b.Hi = min(0, count*x.Lo), max(0, count*x.Hi)
-		b.Err = count*x.Err + count*x.mag()
+		b.Err = count*x.Err + additions(count, count*x.mag())
 	}
 }

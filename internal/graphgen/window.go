@@ -133,7 +133,7 @@ func (b *Bound) windowed(n *ir.Node, args []Bound) {
 		k *= max(1, float64(n.Arg(0).Shape()[1].Max())/float64(n.Attrs().Int("groups")))
 		m := k * max(x.mag(), float64(n.Attrs().Int("padding_value"))) * args[1].mag()
 		b.Lo, b.Hi = -m, m
-		b.Err = k*(x.mag()*args[1].Err+args[1].mag()*x.Err) + 2*m
+		b.Err = k*(x.mag()*args[1].Err+args[1].mag()*x.Err) + additions(k, m)
 	case ir.OpAvgPool, ir.OpResizeLinear:
 		b.Err = x.Err + 8*x.mag()
 	case ir.OpResizeCubic: // each axis overshoots by at most a half

@@ -140,6 +140,9 @@ func (x *exec) arguments(n *ir.Node, s *step) (args []value, err error) {
 	x.args = x.args[:0]
 	for _, a := range s.from {
 		v := x.vals[a.ID()]
+		if n.Op() != ir.OpResult {
+			v.more = nil // a result that shares the argument's memory is one value
+		}
 		if v.small != nil && x.kernels == nil && !keepsStored(n) {
 			if v, err = v.decoded(); err != nil {
 				return nil, err

@@ -622,3 +622,39 @@ func TestErrorsNameTheNode(t *testing.T) {
 	_, err = b.program(Options{}).Run(context.Background(), map[string]*ir.Data{"x": floats(t, ir.F32, nil, 0)}, nil)
 	wantError(t, err, "model.go:12: %1 (argmax): axis 0")
 }
+
+// A value that shares the memory of an if's first result has one result. If it counted as all of them, the memory in use
+// would become negative when it is released.
+func TestMemoryOfSharedResult(t *testing.T) {
+	g, err := ir.Parse(`graph "g" {
+		%z = iota {shape=[1], dtype=i32}
+		%s = reshape %z {shape=[]}
+		%c = eq %s, %s
+		%x = const {data=f32[2](all 1.0)}
+		%y = const {data=f32[7](all 2.0)}
+		%1 = if %c, %x, %y {then=graph "" {
+			%x = input {name="x", dtype=f32, shape=[2]}
+			%y = input {name="y", dtype=f32, shape=[7]}
+			output "first" %x
+			output "second" %y
+		}, else=graph "" {
+			%x = input {name="x", dtype=f32, shape=[2]}
+			%y = input {name="y", dtype=f32, shape=[7]}
+			%1 = neg %y
+			output "first" %x
+			output "second" %1
+		}}
+		%2 = cast %1 {dtype=f32}
+		%3 = unsqueeze %2 {axes=[0]}
+		%4 = slice %3 {starts=[0,0], limits=[1,2], steps=[1,2]}
+		output "o" %4
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := g.Outputs()[0].Node
+	list, err := Eval(context.Background(), g, []*ir.Node{last}, Options{MemoryLimit: math.MaxInt64})
+	if err != nil || list[0].Elems() != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+}
