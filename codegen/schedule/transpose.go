@@ -115,5 +115,13 @@ func checkMapTile(k *kernel.Kernel, s kernel.MapTile) error {
 	if s.TileM*s.TileN%(4*s.Workgroup) != 0 {
 		return fmt.Errorf("%d invocations do not divide the %d vectors of a tile", s.Workgroup, s.TileM*s.TileN/4)
 	}
+	if each := s.TileM * s.TileN / s.Workgroup; each > maxTileElems {
+		return fmt.Errorf("each invocation has %d elements of a tile, want at most %d, because its loops are unrolled",
+			each, maxTileElems)
+	}
 	return nil
 }
+
+// maxTileElems is the largest number of elements of a tile for each invocation of a map. spirv-opt takes gigabytes for
+// an unrolled loop of 512.
+const maxTileElems = 128
