@@ -83,10 +83,11 @@ func (m *Model) EncodeWith(text string, images []*Image) ([]int32, error) {
 	if len(images) > 0 && m.vision == nil {
 		return nil, m.noProjector()
 	}
-	lists := [][]chat.Piece{nil}
+	lists := [][]chat.Piece{nil} // of pieces before each part of a picture, and after the last part
 	for i := range images {
 		marks := m.vision.config.Marks()
-		lists = appendTexts(lists, textsAround(images, marks.Begin, marks.End)(i))
+		textsOf := textsAround(images, marks.Begin, marks.End)
+		lists = appendTexts(lists, textsOf(i))
 	}
 	last := len(lists) - 1
 	lists[last] = append(lists[last], chat.Piece{Text: text, User: true})

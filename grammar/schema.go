@@ -42,8 +42,8 @@ func JSON(object bool) *Grammar {
 // keyword that JSON Schema does not define is an annotation. Any other keyword is an error that names it.
 func ParseSchema(schema []byte) (*Grammar, error) { return parseSchema(schema, true) }
 
-// ParseSchemaPartly returns the grammar of a JSON Schema of which it cannot express some keywords; ParseSchema refuses
-// these. [Grammar.Check] tests a text by all keywords, and [Grammar.Unheld] lists the keywords that only Check tests.
+// ParseSchemaPartly is ParseSchema, but accepts keywords that a grammar cannot express, and leaves them out.
+// [Grammar.Unheld] lists them, and [Grammar.Check] tests whether a text satisfies all keywords.
 func ParseSchemaPartly(schema []byte) (*Grammar, error) { return parseSchema(schema, false) }
 
 // parseSchema returns the grammar of a schema. If strict is set, a keyword that a grammar cannot hold is an error.

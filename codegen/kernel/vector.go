@@ -6,9 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// LoadsVector reports whether a load can read width neighbors along an axis at once. If the kernel also writes the
-// buffer, all accesses to it must have one type. They are vectors if a map or recurrence writes exactly the elements
-// that it reads, and scalars otherwise.
+// LoadsVector reports whether a load can read width neighbors along an axis at once. A buffer that the kernel also
+// writes has one GLSL type for loads and stores: vectors, if a map or recurrence loads and stores it only at one index,
+// and scalars otherwise.
 func (k *Kernel) LoadsVector(v *Expr, axis, width int) bool {
 	b := k.Bindings[v.Bind]
 	if b.Write {

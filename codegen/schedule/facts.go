@@ -168,8 +168,8 @@ func storesAlongFold(k *kernel.Kernel) bool {
 // memory of current GPUs: of 64 MiB, rows that are 32 bytes wide take 64 us, and rows of 64 bytes 54 (M-kept-rows).
 const lineBytes = 2 * kernel.Sector
 
-// sideRows is the number of interleaved rows whose elements side by side fill a line. It is 1 for rows that are not
-// interleaved.
+// sideRows is the number of interleaved rows that a workgroup reads side by side, so that it reads at least lineBytes
+// at a time: a power of two, and no more rows than there are. It is 1 for rows that are not interleaved.
 func sideRows(k *kernel.Kernel) int {
 	if !rowsInterleaved(k) {
 		return 1

@@ -201,9 +201,11 @@ func (a *attentionNode) setVisible() {
 }
 
 // hideOutside hides keys from queries. If causal is set, a query does not see the keys after its own position. If
-// window is not 0, it sees at most the last `window` keys up to that position.
+// window is not 0, it sees at most the last `window` keys up to that position. Op attention does both itself if the
+// queries are at the last positions of the keys (a.last).
 func (a *attentionNode) hideOutside(causal bool, window int) {
-	if a.causal = causal && a.last; causal && !a.last {
+	a.causal = causal && a.last
+	if causal && !a.last {
 		a.hideUnless(a.keys().Le(a.queries()))
 	}
 	switch {

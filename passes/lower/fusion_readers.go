@@ -68,8 +68,9 @@ func (l *clusterList) addReaders(n *ir.Node) {
 	}
 }
 
-// findReaders records the clusters that compute n inline or load it: the clusters of its stored users and cores, and
-// the readers of its inline users. It must have run for the users before.
+// findReaders records the clusters that compute n inline or load it. For a user of n that is stored or a cluster's
+// core, that is the user's cluster. A user that is computed inline has readers instead, so findReaders must have run
+// for all users before.
 func (f *Fusion) findReaders(n *ir.Node) {
 	l := f.newList()
 	for _, u := range f.uses[n.ID()] {

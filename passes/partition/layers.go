@@ -195,10 +195,10 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 	return append(ends, n), nil
 }
 
-// bestCut returns the position at which the part that begins at position `from` should end, or -1 if it can end
-// nowhere. off returns the distance of a cut from its ideal position, in bytes. Among the cuts no further than near
-// from it, bestCut takes one past which the fewest bytes are passed, and among equals the closest. If there is no
-// such cut, it takes the closest of all.
+// bestCut returns the end of the part that begins at position `from`, or -1 if no position is allowed. off returns the
+// distance of a cut from its ideal position, in bytes. Among the allowed cuts at most near away, bestCut takes the one
+// with the fewest bytes to pass from part to part, and among equals the closest. If no cut is that near, it takes the
+// closest of all.
 func (s *layerSplitter) bestCut(from int, near float64, off func(at int) float64, allowed func(at int) bool) int {
 	best, bestCost, bestDistance := -1, 0.0, 0.0
 	for at := from + 1; at < len(s.live); at++ {

@@ -132,8 +132,8 @@ func (e *Emitter) Captured(axes int, values ...expr.Expr) (list []expr.Expr) {
 	return list
 }
 
-// DefineOver defines a function with the given parameters, followed by the variables in captured. Inside, the first
-// axes are bound as in main.
+// DefineOver defines a function with the given parameters, and with a parameter for each variable of main in captured.
+// In the function, the coordinates along axes 0 to axes-1 are the expressions of main.
 func (e *Emitter) DefineOver(typ, name string, params []string, axes int, captured []expr.Expr, body func()) {
 	bound := map[int]expr.Expr{}
 	for axis := range axes {

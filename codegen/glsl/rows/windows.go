@@ -88,10 +88,12 @@ func (b *windowWriter) eachRow() expr.Expr {
 	return b.each(schedule.WindowRow, emit.Unroll, "row_of_block", b.rows)
 }
 
-// beginRows declares an array with a value per row of the block, sets all to the fold of no elements, and returns the
-// element of the current row.
+// beginRows declares an array with a value per row of the block, and sets all to the fold of no elements. It returns
+// the array's element at the variable of eachRow, for later loops of eachRow.
 func (b *windowWriter) beginRows(f fold, name string) (value expr.Expr) {
-	value = expr.At(b.Unset(f.typ, name, b.rows), b.eachRow())
+	values := b.Unset(f.typ, name, b.rows)
+	row := b.eachRow()
+	value = expr.At(values, row)
 	b.Assign(value, b.identity(f.Phase))
 	b.Close()
 	return value

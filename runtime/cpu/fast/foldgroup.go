@@ -225,8 +225,9 @@ func withinPlain(list []float64, least, most float64) bool {
 	return !slices.ContainsFunc(list, func(y float64) bool { return !(math.Abs(y) >= least && math.Abs(y) <= most) })
 }
 
-// put rounds or wraps row values to the node's dtype, and stores them in the output from element `at` on. A fold in
-// float32 has integers as words: 32-bit integers in the bits of float32 numbers.
+// put rounds or wraps row values to the node's dtype, and stores them in the output from element `at` on. An output of
+// float32 has an integer as a word, in the bits of a float32. If T is float64, values already have the bits of 64-bit
+// integers.
 func (g *groupFold[T]) put(at int, values []float64) {
 	if g.room == nil {
 		g.room = make([]T, block)

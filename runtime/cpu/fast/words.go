@@ -135,8 +135,8 @@ type results[T number] struct {
 	store func(at int, list []T) // otherwise rounds and stores results from number at on
 }
 
-// resultsOf returns how a kernel stores its results: the list of the result if it has type T, or a function that
-// rounds and converts them.
+// resultsOf returns how a kernel stores its results: as a list, if the memory has elements of T's size that need no
+// rounding (floats, or the bits of integers), and otherwise by a function that rounds or wraps them.
 func resultsOf[T number](c *interp.Call) results[T] {
 	var r results[T]
 	if c.Stored != nil {
@@ -159,10 +159,10 @@ func resultsOf[T number](c *interp.Call) results[T] {
 			r.list = bitsOfLongs(c.Ints)
 		case c.Out != nil && t == ir.F32:
 			r.store = func(at int, list []float64) { floatsOf(c.Out[at:][:len(list)], list) }
-		case c.Out != nil:
+		case c.Out != nil: // a float narrower than 32 bits
 			r.store = func(at int, list []float64) {
 				out := c.Out[at:][:len(list)]
-				oddFloatsOf(out, list)
+				oddFloatsOf(out, list) // rounds to odd, so that roundTo rounds the exact number
 				roundTo(t, out, out)
 			}
 		default:

@@ -331,8 +331,8 @@ func pointers(rows int, base, stride string, size uint8) []Register {
 	return list
 }
 
-// weigh generates the assembly function that computes a weighted sum of rows, for columns of the given number of
-// vectors. It adds the rows in order.
+// weigh generates the assembly function that computes a weighted sum of rows, for as many columns as `vectors` vectors
+// have. It adds the rows in order.
 func (w width) weigh(vectors int) {
 	name := fmt.Sprintf("weigh%d%s", vectors, w.suffix)
 	TEXT(name, NOSPLIT, "func(out, weights, rows *float32, ld, n int)")
