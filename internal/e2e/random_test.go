@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/gradgen"
 	"github.com/vkc-go/vkc/internal/graphgen"
@@ -36,27 +37,36 @@ func graphCount() int { return cmp.Or(*randomGraphs, 500) }
 
 // TestRandomGraphs compares random graphs, compiled for a device and run there, with the reference.
 func TestRandomGraphs(t *testing.T) {
-	compareRandom(t, graphCount(), func(seed uint64) (*ir.Graph, error) {
+	compareRandom(t, openDevice(t).Caps(), graphCount(), func(seed uint64) (*ir.Graph, error) {
 		return graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
+	})
+}
+
+// TestRandomPortableGraphs is TestRandomGraphs with programs for the generic profile, which run on any device.
+func TestRandomPortableGraphs(t *testing.T) {
+	generic := devtest.Profile(t, "generic")
+	compareRandom(t, generic, cmp.Or(*randomGraphs, 12), func(seed uint64) (*ir.Graph, error) {
+		return graphgen.New(seed, graphgen.Options{Large: seed%3 == 2})
 	})
 }
 
 // TestLargeRandomGraphs is TestRandomGraphs with tensors that fill tiles and several workgroups.
 func TestLargeRandomGraphs(t *testing.T) {
-	compareRandom(t, cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
+	compareRandom(t, openDevice(t).Caps(), cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
 		return graphgen.New(seed, graphgen.Options{Large: true})
 	})
 }
 
 // TestRandomGradients is TestRandomGraphs with gradients of random graphs, half of them large.
 func TestRandomGradients(t *testing.T) {
-	compareRandom(t, cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
+	compareRandom(t, openDevice(t).Caps(), cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
 		return gradgen.New(seed, graphgen.Options{Large: seed%2 == 1})
 	})
 }
 
-// compareRandom compares n random graphs on a device with the reference. graph returns the graph of a seed.
-func compareRandom(t *testing.T, n int, graph func(seed uint64) (*ir.Graph, error)) {
+// compareRandom compares n random graphs, compiled for a target, on a device with the reference. graph returns the graph
+// of a seed.
+func compareRandom(t *testing.T, target device.Caps, n int, graph func(seed uint64) (*ir.Graph, error)) {
 	t.Helper()
 	type random struct {
 		*ir.Graph
@@ -85,21 +95,21 @@ func compareRandom(t *testing.T, n int, graph func(seed uint64) (*ir.Graph, erro
 		graphs[i] = r.Graph
 	}
 	n = len(graphs)
-	devtest.CompileShaders(t, dev.Caps(), graphs...)
+	devtest.CompileShaders(t, target, graphs...)
 	var mu sync.Mutex
 	ran, unsupported := 0, map[string]int{}
 	var group errgroup.Group
 	group.SetLimit(goruntime.GOMAXPROCS(0))
 	for _, r := range list {
 		group.Go(func() error {
-			runs, err := differ(dev, r.Graph, r.seed)
+			runs, err := differ(dev, target, r.Graph, r.seed)
 			mu.Lock()
 			defer mu.Unlock()
 			switch gap := notYet(err); {
 			case gap != "":
 				unsupported[gap]++
 			case err != nil:
-				report(t, dev, r.Graph, r.seed, err)
+				report(t, dev, target, r.Graph, r.seed, err)
 			}
 			ran += runs
 			return nil
@@ -136,9 +146,9 @@ func featuresOf(g *ir.Graph) (keys []string) {
 	return keys
 }
 
-// differ compares a graph on a device with the reference, for several runs so that states advance. It returns the
+// differ compares a graph, compiled for a target, on a device with the reference, for several runs so that states advance. It returns the
 // number of compared runs, without the ones that the reference rejects.
-func differ(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error) {
+func differ(dev *vkc.Device, target device.Caps, g *ir.Graph, seed uint64) (ran int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic, %v\n%s", p, debug.Stack())
@@ -150,7 +160,11 @@ func differ(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	exe, err := dev.LoadGraph(ctx, g, values)
+	p, err := vkc.Compile(ctx, g, vkc.CompileOptions{Target: target, Weights: values, Tuning: device.Tuning{}})
+	if err != nil {
+		return 0, err
+	}
+	exe, err := dev.Load(ctx, p, vkc.LoadOptions{Weights: values})
 	if err != nil {
 		return 0, err
 	}
@@ -209,14 +223,14 @@ func compareAll(g *ir.Graph, exe runtime.Executable, reference *interp.Program, 
 }
 
 // report fails the test with the graph made as small as the failure allows.
-func report(t *testing.T, dev *vkc.Device, g *ir.Graph, seed uint64, err error) {
+func report(t *testing.T, dev *vkc.Device, target device.Caps, g *ir.Graph, seed uint64, err error) {
 	t.Helper()
 	kind := func(err error) string { return strings.SplitN(err.Error(), ",", 2)[0] }
 	small := graphgen.Shrink(g, func(g *ir.Graph) bool {
-		_, again := differ(dev, g, seed)
+		_, again := differ(dev, target, g, seed)
 		return again != nil && notYet(again) == "" && kind(again) == kind(err)
 	})
-	if _, again := differ(dev, small, seed); again != nil {
+	if _, again := differ(dev, target, small, seed); again != nil {
 		err = again
 	}
 	t.Errorf("seed %d: %v\n%s", seed, err, small)
@@ -248,7 +262,7 @@ func TestFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			for seed := range uint64(3) {
-				if ran, err := differ(dev, g, seed); err != nil || ran == 0 {
+				if ran, err := differ(dev, dev.Caps(), g, seed); err != nil || ran == 0 {
 					t.Errorf("seed %d, %d runs: %v", seed, ran, err)
 				}
 			}
@@ -267,8 +281,8 @@ func FuzzDevice(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := differ(dev, g, seed); err != nil && notYet(err) == "" {
-			report(t, dev, g, seed, err)
+		if _, err := differ(dev, dev.Caps(), g, seed); err != nil && notYet(err) == "" {
+			report(t, dev, dev.Caps(), g, seed, err)
 		}
 	})
 }

@@ -40,9 +40,9 @@ func TestVulkan11(t *testing.T) {
 	ran := 0
 	for i, g := range graphs {
 		seed := uint64(i) + 9000
-		runs, err := differ(dev, g, seed)
+		runs, err := differ(dev, caps, g, seed)
 		if err != nil && notYet(err) == "" {
-			report(t, dev, g, seed, err)
+			report(t, dev, caps, g, seed, err)
 		}
 		ran += runs
 	}

@@ -364,8 +364,8 @@ func folded(n *ir.Node) float64 {
 	return count
 }
 
-// additions bounds the error of the additions of a sum of count terms, which is at most m. Sums of equal terms may round
-// in the same direction again and again.
+// additions bounds the error of the additions of a sum of count terms, which is at most m. Sums of equal terms may
+// round in the same direction again and again.
 func additions(count, m float64) float64 { return max(2, count/16) * m }
 
 // reduced sets the bound of a reduction of x.

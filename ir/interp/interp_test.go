@@ -623,8 +623,8 @@ func TestErrorsNameTheNode(t *testing.T) {
 	wantError(t, err, "model.go:12: %1 (argmax): axis 0")
 }
 
-// A value that shares the memory of an if's first result has one result. If it counted as all of them, the memory in use
-// would become negative when it is released.
+// A value that shares the memory of an if's first result has one result. If it counted as all of them, the memory in
+// use would become negative when it is released.
 func TestMemoryOfSharedResult(t *testing.T) {
 	g, err := ir.Parse(`graph "g" {
 		%z = iota {shape=[1], dtype=i32}

@@ -165,7 +165,8 @@ func (x *exec) prepareCall(c *Call, n *ir.Node, s *step, dims []int) (out value,
 		x.rooms = make([][]float32, x.workers)
 	}
 	*c = Call{Context: x.ctx, Node: n, Dims: dims, Out: out.f32, Doubles: out.f64, Ints: out.i64, Words: out.i32,
-		Stored: out.small, Args: resized(c.Args, len(s.from)), exec: x, InPlace: inPlace, workers: x.workers, rooms: x.rooms, poison: x.poison}
+		Stored: out.small, Args: resized(c.Args, len(s.from)), exec: x, InPlace: inPlace,
+		workers: x.workers, rooms: x.rooms, poison: x.poison}
 	for i, a := range s.from {
 		t := &c.Args[i]
 		if err := k.setArgument(t, i, &x.vals[a.ID()]); err != nil {
