@@ -64,8 +64,8 @@ func TestRandomGradients(t *testing.T) {
 	})
 }
 
-// compareRandom compares n random graphs, compiled for a target, on a device with the reference. graph returns the graph
-// of a seed.
+// compareRandom compares n random graphs, compiled for a target, on a device with the reference. graph returns the
+// graph of a seed.
 func compareRandom(t *testing.T, target device.Caps, n int, graph func(seed uint64) (*ir.Graph, error)) {
 	t.Helper()
 	type random struct {
@@ -146,8 +146,8 @@ func featuresOf(g *ir.Graph) (keys []string) {
 	return keys
 }
 
-// differ compares a graph, compiled for a target, on a device with the reference, for several runs so that states advance. It returns the
-// number of compared runs, without the ones that the reference rejects.
+// differ compares a graph, compiled for a target, on a device with the reference, for several runs so that states
+// advance. It returns the number of compared runs, without the ones that the reference rejects.
 func differ(dev *vkc.Device, target device.Caps, g *ir.Graph, seed uint64) (ran int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
