@@ -451,3 +451,18 @@ func TestGradOfOneValueTwice(t *testing.T) {
 		})
 	}
 }
+
+// The tables of a rotary embedding may rotate no pair. The gradient of x then passes unchanged.
+func TestGradOfNoPairs(t *testing.T) {
+	for _, options := range [][]frontend.RopeOption{nil, {frontend.RopeHalf()}} {
+		_, err := frontend.Build("no pairs", func(b *frontend.Builder) {
+			x := b.Input("x", ir.F32, ir.D(3), ir.D(4))
+			none := b.Input("none", ir.F32, ir.D(3), ir.D(0))
+			y := x.RopeTables(none, none, options...)
+			b.Output("gradient", frontend.Grad(y.Sqr().Sum(), x)[0])
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -154,10 +154,11 @@ func ropeTables(c GradCall) Tensor {
 	pairs := cos.Dim(-1).Static()
 	turned, rest := x.Slice(-1, 0, 2*pairs), x.Slice(-1, 2*pairs, x.Dim(-1))
 	half := c.Attrs.String_("mode") == "half"
-	a, b := turned.SliceStep(-1, 0, 2*pairs, 2), turned.SliceStep(-1, 1, 2*pairs, 2)
+	second, step := min(1, pairs), 2 // the first element of b; there may be no pairs
 	if half {
-		a, b = turned.Slice(-1, 0, pairs), turned.Slice(-1, pairs, 2*pairs)
+		second, step = pairs, 1
 	}
+	a, b := turned.SliceStep(-1, 0, 2*pairs-second, step), turned.SliceStep(-1, second, 2*pairs, step)
 	a, b = a.Mul(cos).Sub(b.Mul(sin)), a.Mul(sin).Add(b.Mul(cos))
 	if half {
 		return a.Concat(-1, b, rest)

@@ -37,7 +37,7 @@ func graphCount() int { return cmp.Or(*randomGraphs, 500) }
 
 // TestRandomGraphs compares random graphs, compiled for a device and run there, with the reference.
 func TestRandomGraphs(t *testing.T) {
-	compareRandom(t, openDevice(t).Caps(), graphCount(), func(seed uint64) (*ir.Graph, error) {
+	compareRandom(t, nil, graphCount(), func(seed uint64) (*ir.Graph, error) {
 		return graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
 	})
 }
@@ -45,34 +45,38 @@ func TestRandomGraphs(t *testing.T) {
 // TestRandomPortableGraphs is TestRandomGraphs with programs for the generic profile, which run on any device.
 func TestRandomPortableGraphs(t *testing.T) {
 	generic := devtest.Profile(t, "generic")
-	compareRandom(t, generic, cmp.Or(*randomGraphs, 12), func(seed uint64) (*ir.Graph, error) {
+	compareRandom(t, &generic, cmp.Or(*randomGraphs, 12), func(seed uint64) (*ir.Graph, error) {
 		return graphgen.New(seed, graphgen.Options{Large: seed%3 == 2})
 	})
 }
 
 // TestLargeRandomGraphs is TestRandomGraphs with tensors that fill tiles and several workgroups.
 func TestLargeRandomGraphs(t *testing.T) {
-	compareRandom(t, openDevice(t).Caps(), cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
+	compareRandom(t, nil, cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
 		return graphgen.New(seed, graphgen.Options{Large: true})
 	})
 }
 
 // TestRandomGradients is TestRandomGraphs with gradients of random graphs, half of them large.
 func TestRandomGradients(t *testing.T) {
-	compareRandom(t, openDevice(t).Caps(), cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
+	compareRandom(t, nil, cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
 		return gradgen.New(seed, graphgen.Options{Large: seed%2 == 1})
 	})
 }
 
-// compareRandom compares n random graphs, compiled for a target, on a device with the reference. graph returns the
-// graph of a seed.
-func compareRandom(t *testing.T, target device.Caps, n int, graph func(seed uint64) (*ir.Graph, error)) {
+// compareRandom compares n random graphs, compiled for another device or for the one that runs them if other is nil,
+// with the reference. graph returns the graph of a seed.
+func compareRandom(t *testing.T, other *device.Caps, n int, graph func(seed uint64) (*ir.Graph, error)) {
 	t.Helper()
 	type random struct {
 		*ir.Graph
 		seed uint64
 	}
 	dev := openDevice(t)
+	target := dev.Caps()
+	if other != nil {
+		target = *other
+	}
 	if testing.Short() {
 		n = min(n, 40)
 	}

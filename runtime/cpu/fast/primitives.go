@@ -25,16 +25,15 @@ type primitiveOf[T number] struct {
 func (p *primitiveOf[T]) apply(out, x, y, z []T) {
 	n := len(out)
 	x, y, z = x[:n], y[:n], z[:n] // the assembly checks no bounds
-	whole := 0
-	if p.vectors != nil && n >= p.lanes {
-		whole = n / p.lanes * p.lanes
+	if p.vectors == nil {
+		p.plain(out, x, y, z)
+		return
+	}
+	whole := n / p.lanes * p.lanes
+	if whole > 0 {
 		p.vectors(&out[0], &x[0], &y[0], &z[0], whole)
 	}
-	switch {
-	case whole == n:
-	case p.vectors == nil:
-		p.plain(out, x, y, z)
-	default:
+	if whole < n {
 		p.oneVector(out[whole:], x[whole:], y[whole:], z[whole:])
 	}
 }

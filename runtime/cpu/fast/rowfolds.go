@@ -14,10 +14,10 @@ import (
 // number that is finite in the elements' type if the row's values are.
 type rowFold[T number] func(out, x, w, v *T, checks *float64, eps float64, rows, n int)
 
-// rowFolds has the assembly of ops that fold rows of T. rows has an op's functions by their number of lists (see
-// rowFold). columnsIn and columnsOut copy n rows of cols elements to a columnBlock and back. They are nil if columns
-// is empty. programs has the assembly of rowPrograms, in their order, or is nil. ofFloats
-// and ofWords have that of searches.
+// rowFolds has the assembly of ops that fold rows of T. programs has the assembly of rowPrograms, in their order, or is
+// nil. ofFloats and ofWords have the assembly of argmax and argmin. rows has an op's functions by their number of lists
+// (see rowFold). columnsIn and columnsOut copy n rows of cols elements to a columnBlock and back. They are nil if
+// columns is empty.
 type rowFolds[T number] struct {
 	programs              *[len(rowPrograms)]rowFunctions[T]
 	ofFloats, ofWords     searchFunctions[T]

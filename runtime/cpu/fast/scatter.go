@@ -151,7 +151,7 @@ func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), erro
 	if same {
 		s.run, inner = inner, 1
 	}
-	// One index per element of a base with one axis.
+	// There are no other axes: each update has an index of its own.
 	if len(s.from) == picks && s.mode == "add" {
 		s.add = func(floats []float64, words []int32, lo, hi int) {
 			if s.Out != nil {
