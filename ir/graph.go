@@ -344,6 +344,14 @@ func (g *Graph) Updates() []Update { return g.updates }
 // Named returns the input, weight or state of that name.
 func (g *Graph) Named(name string) (*Node, bool) { n, ok := g.named[name]; return n, ok }
 
+// UnusedName returns a name that no node of the graph has: the given one or, if that is taken, a longer one.
+func (g *Graph) UnusedName(name string) string {
+	for _, taken := g.named[name]; taken; _, taken = g.named[name] {
+		name += "'"
+	}
+	return name
+}
+
 // Symbols returns the names of all symbols, sorted.
 func (g *Graph) Symbols() []string { return slices.Sorted(maps.Keys(g.symbols)) }
 

@@ -68,15 +68,12 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node,
 // unusedName returns the attributes of n, with another name if g has a node of n's name. A leaf of a body may have the
 // name of a weight of the graph around it. The number of a body's leaf matters, and not its name.
 func unusedName(g *ir.Graph, n *ir.Node) ir.Attrs {
-	attrs := slices.Clone(n.Attrs())
-	for i, a := range attrs {
-		if a.Name != "name" {
-			continue
-		}
-		for _, taken := g.Named(n.Name()); taken; _, taken = g.Named(attrs[i].Value.(string)) {
-			attrs[i].Value = attrs[i].Value.(string) + " inside"
-		}
+	if n.Name() == "" {
+		return n.Attrs()
 	}
+	attrs := slices.Clone(n.Attrs())
+	i := slices.IndexFunc(attrs, func(a ir.Attr) bool { return a.Name == "name" })
+	attrs[i].Value = g.UnusedName(n.Name())
 	return attrs
 }
 

@@ -39,10 +39,11 @@ func branchBody(around, g *ir.Graph, types []ir.Type) *ir.Graph {
 	body := ir.NewBody(g.Name)
 	r := &nodes{g: body}
 	bailout.Check(body.DeclareSymbolsOf(around))
-	r.add(ir.OpState, nil, attr("name", "condition"), attr("dtype", ir.Bool), attr("shape", ir.Shape{}))
+	// The branch's inputs keep their names.
+	r.add(ir.OpState, nil, attr("name", g.UnusedName("condition")), attr("dtype", ir.Bool), attr("shape", ir.Shape{}))
 	states := make([]*ir.Node, len(types))
 	for i, t := range types {
-		states[i] = r.add(ir.OpState, nil, attr("name", fmt.Sprintf("result %d", i)),
+		states[i] = r.add(ir.OpState, nil, attr("name", g.UnusedName(fmt.Sprintf("result %d", i))),
 			attr("dtype", t.DType), attr("shape", t.Shape))
 	}
 	nodes, err := ir.CopyInto(body, g)
