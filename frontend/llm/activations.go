@@ -13,14 +13,14 @@ const (
 	CountsSuffix  = ".counts"  // how many squares were added
 )
 
-// Activations returns the graph that measures the inputs of the matrices in a model's layers, for the given number of
-// tokens at a time. An importance matrix consists of its results. The input is "tokens" i32[tokens]. For each matrix
-// NAME [out, in] there are two outputs:
+// Activations returns the graph that measures how large the inputs of the matrices in a model's layers are, for an
+// importance matrix. A run reads the given number of tokens: its input is "tokens" i32[tokens]. For each matrix NAME
+// [out, in] there are two outputs:
 //
 //   - NAME.in_sum2 f32[1, in], the sum over all tokens of each input element's square
 //   - NAME.counts f32[1], the number of tokens
 //
-// A stack of matrices [experts, out, in] has a row and a count per expert.
+// A stack of matrices [experts, out, in] has a row and a count for each expert: f32[experts, in] and f32[experts].
 func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 	if err := cfg.CheckContext(tokens); err != nil {
 		return nil, err
@@ -38,8 +38,7 @@ func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 			x = x.Cast(ir.F32)
 			rows := x.Dim(0)
 			squares, counts := x.Sqr().SumKeep(0), b.Full(ir.F32, float64(rows.Max()), 1)
-			// ids has the experts of each row, if the weight is a stack.
-			if !ids.IsZero() {
+			if !ids.IsZero() { // the weight is a stack, and ids has the experts of each row
 				experts := int(cfg.Types[name].Shape[0].Max())
 				squares, counts = expertSquares(x, ids, experts)
 			}

@@ -42,8 +42,8 @@ type adapters struct {
 }
 
 // adapt makes the matmuls of a graph use the adapters of the model. With AdapterInputs, the adapters' scales are an
-// input of shape rows, followed by the number of adapters. rows is the extent of the tokens if each has its own scales,
-// or nothing if all have the same.
+// input: f32[adapters] if all tokens have the same scales, and f32[rows, adapters] if each has its own. rows is the
+// number of tokens in the second case, and left out in the first.
 func (m model) adapt(b *frontend.Builder, rows ...frontend.Dim) {
 	if len(m.Adapters) == 0 {
 		return
@@ -77,7 +77,8 @@ func (a *adapters) adaptStack(weight string, x, ids, y frontend.Tensor) frontend
 	return a.add(weight, y, func(name string) frontend.Tensor { return matmul(x, a.w, name) }, matmul)
 }
 
-// embed adds the adapters of the token embedding to the embedded tokens x. Their A has a row for each token.
+// embed adds the adapters of the token embedding to the embedded tokens x. Their A has a row for each token of the
+// vocabulary, so that a lookup takes the place of the matmul with A.
 func (a *adapters) embed(tokens, x frontend.Tensor) frontend.Tensor {
 	return a.add(tokenTable+".weight", x, func(name string) frontend.Tensor {
 		return a.w.Get(name).Embedding(tokens, x.DType())
@@ -98,7 +99,7 @@ func (a *adapters) add(weight string, y frontend.Tensor, down func(a string) fro
 			x = x.MulScalar(adapter.Scale * matrix.Factor)
 		} else {
 			own := a.scales.Slice(a.scales.Rank()-1, i, ir.D(i+1)) // [1], or [rows, 1]
-			for own.Rank() > 1 && own.Rank() < x.Rank() {
+			for own.Rank() > 1 && own.Rank() < x.Rank() {          // [rows, 1, …, 1], to multiply each row of x
 				own = own.Unsqueeze(1)
 			}
 			x = x.Mul(own.MulScalar(matrix.Factor))
@@ -108,8 +109,8 @@ func (a *adapters) add(weight string, y frontend.Tensor, down func(a string) fro
 	return y
 }
 
-// check fails if an adapter has a matrix for a weight with which the graph computes no matmul. A graph of the first
-// layers alone lacks the others, so these do not count.
+// check fails if an adapter has a matrix for a weight that no matmul of the graph reads. Weights of layers from number
+// `layers` on do not count, because the graph lacks these layers.
 func (a *adapters) check(b *frontend.Builder, layers int) {
 	for _, adapter := range a.list {
 		for _, name := range slices.Sorted(maps.Keys(adapter.Matrices)) {

@@ -8,13 +8,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// altUpStreams returns the parts of the residual stream for embedded tokens x, [Streams, T, Width].
+// altUpStreams returns the parts of the residual stream, [Streams, T, Width], for embedded tokens x. The first part is
+// x, and the others are projections of x with the magnitude of x.
 func altUpStreams(m model, x frontend.Tensor) frontend.Tensor {
 	x = x.Unsqueeze(0)
 	return x.Concat(0, likeMagnitude(x, nn.Matmul(x, m.w, "altup_proj.weight")))
 }
 
-// altUpJoined returns the mean of the parts of the residual stream, [T, Width].
+// altUpJoined returns the mean of the parts of the residual stream, [T, Width]. It projects all parts except the first,
+// and scales them to the magnitude of the first.
 func altUpJoined(m model, x frontend.Tensor) frontend.Tensor {
 	first, rest := x.Slice(0, 0, ir.D(1)), x.Slice(0, 1, x.Dim(0))
 	return first.Concat(0, likeMagnitude(first, nn.Matmul(rest, m.w, "altup_unembd_proj.weight"))).Mean(0)
@@ -26,8 +28,8 @@ func likeMagnitude(x, y frontend.Tensor) frontend.Tensor {
 	return y.Mul(x.Sqr().MeanKeep(-1).Sqrt()).Div(y.Sqr().MeanKeep(-1).Max(least).Sqrt())
 }
 
-// gemma3nLayer predicts all parts of the residual stream x [Streams, T, Width] and computes the first part. It corrects
-// the other parts by the difference between the computed and the predicted first part.
+// gemma3nLayer predicts all parts of the residual stream x [Streams, T, Width], and computes the first part y. It then
+// adds to each part a share of y minus the predicted first part, and to all but the first part the layer's own input.
 func gemma3nLayer(l layer, x frontend.Tensor) frontend.Tensor {
 	part := func(x frontend.Tensor) frontend.Tensor { return x.Slice(0, 0, ir.D(1)).Squeeze(0) }
 	modalities := func(x frontend.Tensor) frontend.Tensor { // [T, Streams]

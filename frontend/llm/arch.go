@@ -64,8 +64,9 @@ type architecture struct {
 	// embed changes the embedded tokens before the first layer. Nil changes nothing.
 	embed func(m model, x, positions frontend.Tensor) frontend.Tensor
 
-	// perLayer returns tensors for the layers, of the tokens and of the embedded tokens x; nil if layers have none.
-	// split and join change the residual stream before the first and after the last layer; nil changes nothing.
+	// perLayer returns what layers read besides the residual stream, made from the tokens and the embedded tokens x;
+	// nil if there is nothing. split and join change the residual stream before the first and after the last layer; nil
+	// changes nothing.
 	perLayer    func(m model, x, tokens frontend.Tensor) frontend.Tensor
 	split, join func(m model, x frontend.Tensor) frontend.Tensor
 
@@ -203,8 +204,8 @@ const (
 	notRotary                     // the architecture has no rotary embeddings
 )
 
-// weightSpec describes a weight that an architecture needs: its name and shape. The full name is NAME.weight, after
-// the prefix of its layer.
+// weightSpec describes a weight that an architecture needs: its name and shape. For example, the full name of attn_q in
+// layer 3 is blk.3.attn_q.weight.
 type weightSpec struct {
 	name     string
 	shape    ir.Shape
@@ -294,13 +295,13 @@ func (c Config) eitherProjections() []weightSpec {
 	return c.projections()
 }
 
-// ownHeadNorms lists the weights of norms that each head of the queries and keys has for itself. A file may lack them.
+// ownHeadNorms lists the weights of the norms of queries and keys that differ from head to head. A file may lack them.
 func (c Config) ownHeadNorms() []weightSpec {
 	return optional(weightSpec{name: "attn_q_norm", shape: ir.ShapeOf(c.Heads, c.HeadDim)},
 		weightSpec{name: "attn_k_norm", shape: ir.ShapeOf(c.KVHeads, c.HeadDim)})
 }
 
-// headNorms lists the weights of the norms that apply to each head of the queries and keys.
+// headNorms lists the weights of the norms of queries and keys that are the same for each head.
 func (c Config) headNorms() []weightSpec {
 	return []weightSpec{vector("attn_q_norm", c.HeadDim), vector("attn_k_norm", c.HeadDim)}
 }
@@ -341,7 +342,8 @@ func (c Config) gated() []weightSpec {
 	return list
 }
 
-// routerBias returns the bias that the choice of experts adds; see nn.Routing. A layer without experts has none.
+// routerBias lists the bias that is added to the experts' scores to choose among them; see nn.Routing. A layer without
+// experts has none.
 func (c Config) routerBias() []weightSpec {
 	if c.Experts == 0 {
 		return nil

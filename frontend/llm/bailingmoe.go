@@ -23,7 +23,8 @@ var bailingMoE = architecture{
 }
 
 // bailingMoE2 is Ling 2 (Ling Team 2025, arXiv:2510.22115): norms over each head of the queries and keys, and mixtures
-// of experts in groups, which a sigmoid weighs and a bias helps to choose. Half of a head is rotated.
+// of experts in groups. The router weighs experts by a sigmoid, and adds a bias to choose them. Half of a head is
+// rotated.
 var bailingMoE2 = architecture{
 	name:    "bailingmoe2",
 	rope:    halves,

@@ -16,8 +16,8 @@ import (
 func Texts(n int) Option { return func(d *decoding) { d.texts = n } }
 
 // AtMost limits a step of Batch to tokens of n texts, fewer than are cached. With n = 1, B is 1 and not a symbol.
-// Graphs for different n have the same states. They add in different orders, so their logits are equal only up to
-// rounding.
+// Graphs for different n have the same states. Their kernels add in different orders, so their logits are equal only up
+// to rounding.
 func AtMost(n int) Option { return func(d *decoding) { d.rows = n } }
 
 // Batch returns the graph of one decoding step for several texts at once, of up to maxContext tokens each. Its inputs,
@@ -77,13 +77,16 @@ func DecodeBatch(b *frontend.Builder, cfg Config, tokens, textIDs, positions, pa
 	return m.forward(tokens, m.offset(positions, tokens.Dim(0)), past, EveryToken)
 }
 
-// batch is a [history] for rows that belong to different texts.
+// batch is a [history] for rows that belong to different texts. A row is one token.
 type batch struct {
 	how                     decoding
 	context                 int
 	texts, positions, pages frontend.Tensor // of each row: its text, its position, and the pages of its text
 	groups                  []group
-	at                      frontend.Tensor // see Mixed; the zero Tensor if the only group has all rows, in order
+
+	// at has the index of each row's result of attention, i32[T], in the results of all groups. It is the zero Tensor
+	// if the only group has all rows, in order.
+	at frontend.Tensor
 }
 
 // group has N query tiles for attention. A tile has `each` rows of one text with successive positions.
@@ -103,13 +106,13 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, options []frontend.Atten
 	if inPages {
 		kept = PagesOf(kept) * PageSize
 	}
-	seen := kept // how many of the kept positions, from the first on, are used
+	used := kept // attention reads the first `used` of the kept positions
 	if !ring {
-		seen = min(cmp.Or(r.how.maxLength, kept), kept)
+		used = min(cmp.Or(r.how.maxLength, kept), kept)
 	}
 	heads, width := l.cached()
-	// extended returns the state of that name with the rows x added, the keys or values of all rows. It adds them once,
-	// since groups share the state.
+	// extended returns the state of that name with x, the keys or values of all rows, added. Groups share the state, so
+	// only the first call for a name adds x.
 	caches := map[string]frontend.Tensor{}
 	extended := func(name string, x frontend.Tensor) frontend.Tensor {
 		if c, ok := caches[name]; ok {
@@ -131,16 +134,17 @@ func (r batch) attend(l layer, q, k, v frontend.Tensor, options []frontend.Atten
 	for i, g := range r.groups {
 		tiles := g.texts.Dim(0)
 		l.group = i
+		// keys and values are [tiles, heads, used, width]: for each tile those of its text.
 		keys, values := l.extended(k, v, func(name string, x frontend.Tensor) frontend.Tensor {
 			cache := extended(name, x)
 			if inPages {
 				all := r.how.pageValues(cache, g.pages).Reshape(heads, tiles, kept, width)
-				return all.Slice(2, 0, ir.D(seen)).SwapAxes(0, 1)
+				return all.Slice(2, 0, ir.D(used)).SwapAxes(0, 1)
 			}
 			all := r.how.fromCacheType(cache).Reshape(heads, r.how.texts, kept, width)
-			return all.Slice(2, 0, ir.D(seen)).IndexSelect(1, g.texts).SwapAxes(0, 1)
+			return all.Slice(2, 0, ir.D(used)).IndexSelect(1, g.texts).SwapAxes(0, 1)
 		})
-		y := g.queries(q).Attention(keys, values, append(options, frontend.Mask(g.mask(l, ring, seen)))...)
+		y := g.queries(q).Attention(keys, values, append(options, frontend.Mask(g.mask(l, ring, used)))...)
 		if g.each > 1 {
 			y = y.SwapAxes(1, 2) // [tiles, each, Heads, width]
 		}
@@ -162,7 +166,7 @@ func (g group) queries(q frontend.Tensor) frontend.Tensor {
 	return q.Reshape(q.Dim(0), g.texts.Dim(0), g.each, q.Dim(2)).SwapAxes(0, 1)
 }
 
-// along returns the numbers from each of first i32[N] on, i32[N, each].
+// along returns `each` successive numbers from each number in first i32[N] on, as i32[N, each].
 func (g group) along(first frontend.Tensor) frontend.Tensor {
 	if g.each == 1 {
 		return first.Unsqueeze(1)
@@ -170,19 +174,20 @@ func (g group) along(first frontend.Tensor) frontend.Tensor {
 	return first.Unsqueeze(1).Add(first.Builder().Iota(ir.I32, 0, g.each))
 }
 
-// mask returns the mask that attention adds to the scores [N, 1, each, kept] of the rows: minus infinity for keys after
-// a row's position and before its window, otherwise 0 or the ALiBi bias. kept is the number of cached positions per
-// text. With ring, they are a ring buffer of the latest ones: positions after a row's are there at a distance beyond
-// the window.
+// mask returns the mask [N, 1, each, kept] that attention adds to the scores of the group's rows: minus infinity for
+// keys after a row's position or before its window, otherwise 0 or the ALiBi bias. kept is the number of cached
+// positions per text. With ring, they are a ring buffer, and the distance from a row back to a key is taken modulo
+// kept. So a key after the row has a distance beyond the window, and is hidden.
 func (g group) mask(l layer, ring bool, kept int) frontend.Tensor {
 	b, tiles := g.texts.Builder(), g.texts.Dim(0)
 	keys := b.Iota(ir.I32, 0, kept).Reshape(1, 1, 1, kept)
 	own := g.along(g.positions).Reshape(tiles, 1, g.each, 1)
-	seen, back := keys.Le(own), own.Sub(keys) // back is the distance from a query back to a key
+	seen, back := keys.Le(own), own.Sub(keys) // back is the distance from a row back to a key
 	switch {
 	case ring:
 		back = back.Mod(back.Lit(float64(kept)))
-		seen = back.Le(own).And(back.Le(own.Sub(l.firstSeen(own))))
+		written, inWindow := back.Le(own), back.Le(own.Sub(l.firstSeen(own)))
+		seen = written.And(inWindow)
 	case l.windowed():
 		seen = seen.And(keys.Ge(l.firstSeen(own)))
 	}

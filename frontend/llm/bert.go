@@ -74,8 +74,8 @@ func (c Config) encoderWeights() []weightSpec {
 		[]weightSpec{{name: "token_types", shape: ir.ShapeOf(segments, c.Width)}})
 }
 
-// inSegments adds to each token the embedding of its segment, and normalizes the result. BERT numbers the segments of
-// a pair of texts. One text is segment 0.
+// inSegments adds to each token the embedding of its segment, and normalizes the result. A single text is segment 0. In
+// a pair of texts, the second one is segment 1.
 func (m model) inSegments(x frontend.Tensor) frontend.Tensor {
 	segments := m.segments
 	if segments.IsZero() {
@@ -84,7 +84,7 @@ func (m model) inSegments(x frontend.Tensor) frontend.Tensor {
 	return m.norm(x.Add(nn.Embedding(segments, m.w.Sub("token_types"), ir.F32)), m.w.Sub("token_embd_norm"))
 }
 
-// rank marks a model that classifies texts as one that rates pairs of them.
+// rank sets the pooling to PoolRank in a folder of class NAMEForSequenceClassification.
 func (c *folderConfig) rank() {
 	if strings.HasSuffix(c.strings("architectures")[0], "ForSequenceClassification") {
 		c.setSize("pooling_type", float64(slices.Index(poolings, PoolRank)))

@@ -25,7 +25,7 @@ func (c Config) check(a architecture) error {
 	if err := c.checkScales(); err != nil {
 		return err
 	}
-	for i := range max(1, len(c.PerLayer)) {
+	for i := range max(1, len(c.PerLayer)) { // without PerLayer, all layers have the sizes of layer 0
 		if l := c.at(i); l.KVHeads > 0 && (l.Heads == 0 || l.Heads%l.KVHeads != 0) {
 			return fmt.Errorf("%d query heads are not a multiple of %d key heads", l.Heads, l.KVHeads)
 		}
@@ -97,7 +97,7 @@ func (c Config) checkExperts(a architecture) error {
 	return nil
 }
 
-// checkScales checks the factors and bounds of which 0 means none.
+// checkScales checks the factors and bounds: each is positive, or 0 for none.
 func (c Config) checkScales() error {
 	for _, n := range []struct {
 		what  string
@@ -156,10 +156,11 @@ func (c Config) checkSpec(prefix string, p weightSpec) error {
 	return c.checkWeight(prefix+p.name+".bias", p.bias, false)
 }
 
-// checkLinear checks the order and the scales of a matrix, or of a stack of them, if the file has them; see nn.Linear.
+// checkLinear checks two tensors that a file may have for a matrix or a stack of matrices: the order of its columns,
+// and its scales; see nn.Linear. shape is the matrix's.
 func (c Config) checkLinear(name string, shape ir.Shape) error {
 	last := len(shape) - 1
-	// The shape without the axis of rows: an order for each matrix of a stack.
+	// The shape without the axis of rows: each matrix of a stack has an order.
 	columns := ir.Type{DType: ir.I32, Shape: append(slices.Clone(shape[:last-1]), shape[last])}
 	if order, ok := c.Types[name+orderSuffix]; ok && !order.Equal(columns) {
 		return fmt.Errorf("weight %q is %s: want %s, one element per input column", name+orderSuffix, order,
@@ -169,10 +170,11 @@ func (c Config) checkLinear(name string, shape ir.Shape) error {
 	if !ok {
 		return nil
 	}
-	if n := len(scale.Shape); scale.DType.IsFloat() && n == len(shape) && scale.Shape[:n-1].Equal(shape[:last]) {
-		groups := scale.Shape[last].Static()
-		// One group is one scale for the whole row.
-		if groups == 1 || groups > 1 && shape[last].Static()%groups == 0 && !c.Types[name+".weight"].DType.IsBlock() {
+	perRow := len(scale.Shape) == len(shape) && scale.Shape[:last].Equal(shape[:last])
+	if perRow && scale.DType.IsFloat() {
+		groups := scale.Shape[last].Static() // 1 is one scale for the whole row
+		inBlocks := c.Types[name+".weight"].DType.IsBlock()
+		if groups == 1 || groups > 1 && shape[last].Static()%groups == 0 && !inBlocks {
 			return nil
 		}
 	}

@@ -336,7 +336,8 @@ func (c *Config) setSizes(heads, kvHeads, feedForward []int) {
 	}
 }
 
-// windows reads which layers have a window: an array, or the period of layers without.
+// windows reads which layers have a window. The file has a list with a bool for each layer, or a period: the last layer
+// of each period has no window.
 func (r *metadata) windows(c *Config) {
 	const key = "attention.sliding_window_pattern"
 	list := r.each(key)
@@ -352,8 +353,8 @@ func (r *metadata) windows(c *Config) {
 	}
 }
 
-// mixture reads how a mixture of experts routes tokens, and which layers and shared experts it has. The architecture's
-// function read has set SigmoidExperts and KeepShares for files that do not say.
+// mixture reads how a mixture of experts routes tokens, and which layers and shared experts it has. SigmoidExperts and
+// KeepShares keep the caller's values if the file has no keys for them.
 func (r *metadata) mixture(c *Config) {
 	c.DenseLayers = int(min(r.intOr("leading_dense_block_count", 0), math.MaxInt32))
 	c.ExpertPeriod = int(min(r.intOr("interleave_moe_layer_step", 0), math.MaxInt32))
@@ -378,8 +379,8 @@ func (r *metadata) mixture(c *Config) {
 	}
 }
 
-// unsupportedKeys lists keys of features that only some architectures have, with the values that mean that the model
-// does not use the feature. An architecture that has a feature reads its key.
+// unsupportedKeys lists keys of features that only some architectures have, with the values that turn the feature off.
+// It does not matter for an architecture that has the feature and reads its key: see refuse.
 var unsupportedKeys = map[string][]float64{
 	"attention.clamp_kqv":      {0},
 	"attention.max_alibi_bias": {0},
@@ -398,8 +399,8 @@ var unsupportedKeys = map[string][]float64{
 	"router_logit_softcapping":         {0},
 }
 
-// refuse records an error if the metadata ask for a feature that the graph would not compute. unsupportedKeys lists the
-// keys of such features with the values that turn them off.
+// refuse records an error if the metadata ask for a feature that the graph would not compute: a key of unsupportedKeys
+// that nobody has read has a value that does not turn its feature off.
 func (r *metadata) refuse(a architecture) {
 	for _, key := range slices.Sorted(maps.Keys(unsupportedKeys)) {
 		if r.known[key] {
@@ -544,8 +545,9 @@ func (c Config) keysOf(layer int) int {
 	return layer
 }
 
-// sizes reads positive integers that can be extents: one for all layers, or one for each. missing is the result if the
-// key is missing, and nil if it must not be missing.
+// sizes reads positive integers that can be extents: one for all layers, or one for each. If the file lacks the key, it
+// returns missing, or records an error if missing is nil. After an error the result is [1], any valid size, so that the
+// caller can go on and look at r.err later.
 func (r *metadata) sizes(key string, missing []int) []int {
 	_, have := r.f.Lookup(r.prefix + key)
 	if !have && missing != nil {
@@ -563,12 +565,13 @@ func (r *metadata) sizes(key string, missing []int) []int {
 		n, ok := integer(v)
 		if !ok {
 			r.fail(key, "is a %s: want an integer", v.Kind())
-		} else if n < least || n > math.MaxInt32 {
+			return []int{1}
+		}
+		if n < least || n > math.MaxInt32 {
 			r.fail(key, "is %d: want %d to %d", n, least, math.MaxInt32)
+			return []int{1}
 		}
-		if sizes[i] = int(n); !ok || n < least || n > math.MaxInt32 {
-			return []int{1} // any valid size: the caller goes on, and finds the error later
-		}
+		sizes[i] = int(n)
 	}
 	if len(sizes) == 0 {
 		return []int{1}

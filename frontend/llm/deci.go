@@ -65,7 +65,7 @@ func (c *folderConfig) deci() {
 		if ffn["replace_with_linear"] == true || attention["window_length"] != nil || attention["sparsify"] != nil {
 			c.fail("block_configs has a matrix in place of a feed-forward layer, or attention to a part of the text: " +
 				"neither is supported")
-		} else if ffn["no_op"] != true { // a multiple of 256
+		} else if ffn["no_op"] != true { // 2/3 of ffn_mult*width, rounded up to a multiple of 256
 			sizes[2] = (int(2*c.numberIn(ffn, "ffn_mult")*float64(width)/3) + 255) / 256 * 256
 		}
 		for i, n := range sizes {

@@ -7,7 +7,7 @@ import (
 
 // deepSeek2 is DeepSeek V2 and V3 (DeepSeek-AI 2024, arXiv:2405.04434 and arXiv:2412.19437) and models with the same
 // layers: R1, Kimi K2, GLM 4.7 Flash. Attention is latent. After some dense layers come mixtures of experts in groups,
-// with shared experts. In V3 a sigmoid weighs the experts, and a bias helps to choose them.
+// with shared experts. In V3 the router weighs experts by a sigmoid, and adds a bias to choose them.
 var deepSeek2 = architecture{
 	name:               "deepseek2",
 	experts:            true,
@@ -32,9 +32,9 @@ var deepSeek2 = architecture{
 			attn_kv_b      self_attn.kv_b_proj`,
 		interleaved: true,
 		read: func(c *folderConfig) {
-			turned := c.number("qk_rope_head_dim")
-			c.setSize("rope.dimension_count", turned)
-			c.setSize("attention.key_length", turned+c.number("qk_nope_head_dim"))
+			rotated := c.number("qk_rope_head_dim")
+			c.setSize("rope.dimension_count", rotated)
+			c.setSize("attention.key_length", rotated+c.number("qk_nope_head_dim"))
 			c.setSize("attention.value_length", c.number("v_head_dim"))
 			v2 := slices.Contains(c.strings("architectures"), "DeepseekV2ForCausalLM")
 			if scoring, ok := c.values["scoring_func"]; scoring == "sigmoid" || !ok && !v2 {

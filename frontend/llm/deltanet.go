@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/nn"
 )
 
-// gatedAttention computes attention in which attn_q has the rows of a head's queries, then the rows of a gate of its
-// result.
+// gatedAttention computes attention, and multiplies its result by a gate. For each head, attn_q has the rows of the
+// queries and then the rows of the gate.
 func (l layer) gatedAttention(x frontend.Tensor) frontend.Tensor {
 	both := nn.Linear(x, l.w.Sub("attn_q")).Reshape(x.Dim(0), l.Heads, 2, l.HeadDim)
 	q := l.normAndRotate(both.Index(2, 0).SwapAxes(0, 1), "attn_q_norm")
@@ -17,24 +17,30 @@ func (l layer) gatedAttention(x frontend.Tensor) frontend.Tensor {
 	return nn.Linear(y.Mul(both.Index(2, 1).Reshape(x.Dim(0), -1).Sigmoid()), l.w.Sub("attn_output"))
 }
 
-// gatedDelta computes a short convolution of queries, keys and values, the gated delta rule with queries and keys of
-// length 1, and a gated norm of each head. Value heads with the same key are next to each other in files of Qwen3-Next,
-// and Groups apart in files of Qwen3.5.
+// deltaProjections projects x [T, Width] to queries, keys and values side by side, and to the gates z of the norm.
+// Older files have one matrix for all, ssm_in, with the rows of a query, a key, values and gates for each group.
+func (l layer) deltaProjections(x frontend.Tensor) (qkv, z frontend.Tensor) {
+	if !l.w.Sub("ssm_in").Has("weight") {
+		return nn.Linear(x, l.w.Sub("attn_qkv")), nn.Linear(x, l.w.Sub("attn_gate"))
+	}
+	s, times := l.Recurrent, x.Dim(0)
+	values := s.Inner / s.Groups
+	groups := nn.Linear(x, l.w.Sub("ssm_in")).Reshape(times.Times(int64(s.Groups)), -1) // [T*Groups, _]
+	all := parts(groups, s.Keys, s.Keys, values, values)
+	for i := range all {
+		all[i] = all[i].Reshape(times, -1)
+	}
+	return all[0].Concat(1, all[1]).Concat(1, all[2]), all[3]
+}
+
+// gatedDelta computes a short convolution of queries, keys and values, the gated delta rule with queries and keys
+// scaled to length 1, and a gated norm of each head. Each key belongs to Heads/Groups value heads. They are next to
+// each other in files of Qwen3-Next, and Groups apart in files of Qwen3.5.
 func (l layer) gatedDelta(x frontend.Tensor) frontend.Tensor {
 	s, times := l.Recurrent, x.Dim(0)
 	each, width, keys := s.Heads/s.Groups, s.Inner/s.Heads, s.Groups*s.Keys // value heads by key, and their width
-	// Project x to queries, keys and values, to the gates z of the norm, and to beta and alpha, a number by head.
-	var qkv, z, beta, alpha frontend.Tensor
-	if l.w.Sub("ssm_in").Has("weight") { // by group: a query, a key, values and gates
-		all := parts(nn.Linear(x, l.w.Sub("ssm_in")).Reshape(times.Times(int64(s.Groups)), -1), s.Keys, s.Keys,
-			each*width, each*width)
-		for i := range all {
-			all[i] = all[i].Reshape(times, -1)
-		}
-		qkv, z = all[0].Concat(1, all[1]).Concat(1, all[2]), all[3]
-	} else {
-		qkv, z = nn.Linear(x, l.w.Sub("attn_qkv")), nn.Linear(x, l.w.Sub("attn_gate"))
-	}
+	qkv, z := l.deltaProjections(x)
+	var beta, alpha frontend.Tensor         // [T, Heads]
 	near := l.w.Sub("ssm_ba").Has("weight") // value heads with the same key are next to each other
 	if near {
 		both := nn.Linear(x, l.w.Sub("ssm_ba")).Reshape(times, s.Groups, 2, each)
@@ -43,6 +49,7 @@ func (l layer) gatedDelta(x frontend.Tensor) frontend.Tensor {
 		beta, alpha = nn.Linear(x, l.w.Sub("ssm_beta")), nn.Linear(x, l.w.Sub("ssm_alpha"))
 	}
 	convolved := parts(l.shortConv(qkv, "ssm_conv1d").Silu(), keys, keys, s.Inner)
+	// unit scales queries or keys to length 1 and, unless near, repeats them for each value head.
 	unit := func(x frontend.Tensor) frontend.Tensor {
 		x = x.Reshape(times, s.Groups, s.Keys)
 		x = x.Mul(x.Sqr().SumKeep(-1).AddScalar(1e-6).Rsqrt())

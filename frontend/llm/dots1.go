@@ -3,7 +3,7 @@ package llm
 import "slices"
 
 // dots1 is dots.llm1 (rednote-hilab 2025, arXiv:2506.05767): Qwen 3's attention, first some dense layers, then mixtures
-// with experts that a sigmoid weighs and a bias helps to choose, and a shared expert.
+// of experts with a shared expert. The router weighs experts by a sigmoid, and adds a bias to choose them.
 var dots1 = architecture{
 	name:    "dots1",
 	rope:    halves,

@@ -46,13 +46,13 @@ func (c *folderConfig) falconH1() {
 	if c.flag("mamba_rms_norm", false) {
 		c.want("mamba_norm_before_gate", []string{"false"})
 	}
-	one := func(key string) float64 {
+	one := func(key string) float64 { // the factor at a key; 1 if config.json lacks it
 		if c.values[key] == nil {
 			return 1
 		}
 		return c.number(key)
 	}
-	list := func(key string, n int) []float64 {
+	list := func(key string, n int) []float64 { // the n factors at a key
 		all := slices.Repeat([]float64{1}, n)
 		if given, ok := c.values[key].([]any); ok && len(given) == n {
 			for i, v := range given {
@@ -63,7 +63,7 @@ func (c *folderConfig) falconH1() {
 		}
 		return all
 	}
-	c.times = map[string]func(int) float64{} // the factor of each row of a weight
+	c.times = map[string]func(int) float64{} // by weight: the factor of a row
 	hidden, in := list("mlp_multipliers", 2), one("attention_in_multiplier")
 	for name, factor := range map[string]float64{"token_embd": one("embedding_multiplier"),
 		"output": one("lm_head_multiplier"), "attn_q": in, "attn_k": in * one("key_multiplier"), "attn_v": in,

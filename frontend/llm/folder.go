@@ -28,7 +28,7 @@ type folder struct {
 	weights string
 
 	// keys has a line for each value that differs from folderKeys: GGUF's key, and keys of config.json. The first that
-	// config.json has counts.
+	// config.json has counts. A line without keys of config.json removes the line of folderKeys.
 	keys string
 
 	// wants has a line for each key of config.json that must have one of some values, if it is there. A model with

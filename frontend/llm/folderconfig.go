@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc/internal/texttable"
 )
 
-// folderKeys lists GGUF's keys, without the architecture, and the keys of config.json that mean the same. A key with a
-// star is a float.
+// folderKeys has a line for each key of GGUF, without the architecture's prefix: that key, and the keys of config.json
+// that mean the same. A star marks a float.
 const folderKeys = `
 block_count                       num_hidden_layers n_layer num_layers n_layers
 embedding_length                  hidden_size n_embd d_model
@@ -174,7 +174,8 @@ func (c *folderConfig) fail(format string, args ...any) {
 // number returns the number at a key.
 func (c *folderConfig) number(key string) float64 { return c.numberIn(c.values, key) }
 
-// numberIn returns the number at a key of an object. A list of equal numbers, one for each layer, is one number.
+// numberIn returns the number at a key of an object. A list of equal numbers, one for each layer, is one number. For
+// any other value it records an error.
 func (c *folderConfig) numberIn(in map[string]any, key string) float64 {
 	one := in[key]
 	if list, ok := one.([]any); ok && len(list) > 0 &&
@@ -228,8 +229,8 @@ func (c *folderConfig) size(key string, missing int) int {
 	return missing
 }
 
-// want records an error if config.json has a value at a key that is none of `values`, which are JSON, or strings
-// without quotes. A missing key or null is not checked.
+// want records an error if the value of a key in config.json is none of `values`. They are spelled as in JSON, but
+// strings have no quotes. A missing key or null is not checked.
 func (c *folderConfig) want(key string, values []string) {
 	have, ok := c.values[key]
 	if !ok || have == nil {
@@ -269,7 +270,7 @@ func (c *folderConfig) windows() (list []bool) {
 // attending are the kinds of layers that attend; the first two have a window.
 var attending = []string{"sliding_attention", "chunked_attention", "full_attention", "attention"}
 
-// setMixers sets the number of key heads of each layer, in models in which some layers do not attend: 0 for these.
+// setMixers sets the number of key heads of each layer. It is 0 for a layer that does not attend.
 func (c *folderConfig) setMixers() {
 	kinds := c.strings("layer_types")
 	if len(kinds) != c.size("block_count", 0) {
@@ -300,7 +301,8 @@ mamba_proj_bias   false
 mamba_hidden_act  silu
 `
 
-// setInner sets the number of elements that go through a scan. dims are keys of the elements of a head.
+// setInner sets the number of elements of a token that go through a scan: the heads, times the elements of a head. dims
+// are keys of config.json; the first one that it has gives the elements of a head.
 func (c *folderConfig) setInner(dims ...string) {
 	if key := c.first(dims); key != "" {
 		c.setSize("ssm.inner_size", float64(c.size("ssm.time_step_rank", 0))*c.number(key))

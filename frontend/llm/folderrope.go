@@ -18,10 +18,11 @@ func (c *folderConfig) setRope(a architecture) {
 	}
 	heads := max(c.size("attention.head_count", 1), 1)
 	dims := c.size("attention.key_length", c.size("embedding_length", 0)/heads)
-	if c.values["head_dim"] != nil && c.size("attention.key_length", 0) > 0 {
+	if c.values["head_dim"] != nil && c.size("attention.key_length", 0) > 0 { // values are as long as keys
 		c.set["attention.value_length"] = c.set["attention.key_length"]
 	}
 	scaling, ok := c.values["rope_parameters"].(map[string]any)
+	// The parameters of layers with and without a window may be apart.
 	if full, nested := scaling["full_attention"].(map[string]any); nested {
 		if local, ok := scaling["sliding_attention"].(map[string]any); ok && local["rope_theta"] != nil {
 			c.setFloat("rope.freq_base_swa", c.numberIn(local, "rope_theta"))
@@ -45,8 +46,8 @@ func (c *folderConfig) setRope(a architecture) {
 	c.setScaling(a, scaling, dims, rotated)
 }
 
-// setScaling translates the scaling of rotary positions for long texts. Heads have dims elements, and rotated of them
-// are rotated.
+// setScaling translates the scaling of rotary positions for long texts. dims is the number of elements of a head, and
+// rotated the number of elements that are rotated.
 func (c *folderConfig) setScaling(a architecture, scaling map[string]any, dims, rotated int) {
 	trained := c.size("context_length", 0) // the number of positions before the scaling
 	if name := "original_max_position_embeddings"; scaling[name] != nil {
@@ -59,7 +60,8 @@ func (c *folderConfig) setScaling(a architecture, scaling map[string]any, dims, 
 	case "proportional": // the other pairs of a head have angles of 0
 		factors := make([]float32, min(dims, maxHeadDim)/2)
 		for i := range factors {
-			if factors[i] = 1; i >= rotated/2 {
+			factors[i] = 1
+			if i >= rotated/2 {
 				factors[i] = 1e30 // it divides the angle, so that the angle is 0
 			}
 		}
@@ -121,11 +123,11 @@ func (c *folderConfig) setYaRN(a architecture, scaling map[string]any, trained i
 			c.setFloat("rope.scaling."+key, c.numberIn(scaling, name))
 		}
 	}
-	own := float64(0.1*math.Log(factor)) + 1
+	own := float64(0.1*math.Log(factor)) + 1 // YaRN's own magnitude, by which the reader of the metadata multiplies
 	if a.yarnKeepsMagnitude {
 		own = 1
 	}
-	if scaling["attention_factor"] != nil { // it replaces YaRN's own magnitude, by which the reader multiplies
+	if scaling["attention_factor"] != nil { // it replaces own
 		c.setFloat("rope.scaling.attn_factor", c.numberIn(scaling, "attention_factor")/own)
 	}
 	if scaling["mscale"] == nil && scaling["mscale_all_dim"] == nil {
@@ -209,7 +211,8 @@ func (c *folderConfig) setLongRope(scaling map[string]any, trained int) {
 		magnitude = c.numberIn(scaling, "attention_factor")
 	}
 	if scaling["long_mscale"] != nil {
-		if magnitude = c.numberIn(scaling, "long_mscale"); magnitude != c.numberIn(scaling, "short_mscale") {
+		magnitude = c.numberIn(scaling, "long_mscale")
+		if magnitude != c.numberIn(scaling, "short_mscale") {
 			c.fail("rope_scaling has a long_mscale that is not the short_mscale, which is not supported")
 		}
 	}

@@ -20,10 +20,10 @@ func (c Config) sizes(padding int) sizes {
 		deltaValue: s.Inner / max(s.Heads, 1)}
 }
 
-// A change is a word that a line of folder.weights may have about how a weight is made of the folder's tensor.
+// A change says how a weight is made from a tensor of the folder. Lines of folder.weights have the names of changes.
 type change struct {
 	rows  func(s sizes, n int) []int // which of n rows of the tensor the weight has; nil means all
-	axis  int                        // the axis that rows means; if 0, of three axes it is the second
+	axis  int                        // the axis of the rows; 0 means 1 in a stack [experts, rows, columns]
 	value func(v float64) float64    // changes each element; nil changes nothing
 
 	transposed bool // the axes of the matrix are exchanged

@@ -156,8 +156,9 @@ type folderWeightNames struct {
 	made    func(o Origin, p weightSpec, s sizes, kept bool) // called for each weight; see folderConfig.converted
 }
 
-// findBase finds the prefix of the folder's names. A model without an output has no "model." before its names, and a
-// model of text and pictures has more before them. The token embedding tells.
+// findBase sets base by the folder's name of the token embedding. For example, the table has model.embed_tokens. A
+// folder of a model without an output has embed_tokens, so base is {"model.", ""}. A folder of a model of text and
+// pictures may have language_model.model.embed_tokens, so base is {"", "language_model."}.
 func (f *folderWeightNames) findBase() {
 	name := f.table[tokenTable][0][0] + ".weight"
 	at := strings.Index(name, ".") + 1
@@ -265,7 +266,8 @@ func (f *folderWeightNames) findMore(of Origin, p weightSpec, s sizes, kept bool
 	}
 }
 
-// byGroups returns a choice of groups of columns, for a choice of columns.
+// byGroups returns the choice of groups of columns that belongs to a choice of columns. The choice of columns must keep
+// the columns of a group together. Both functions return the indices that remain, as in after.
 func byGroups(choice func(n int) []int, columns int) func(groups int) []int {
 	return func(groups int) (list []int) {
 		size := max(columns/max(groups, 1), 1)
@@ -322,7 +324,8 @@ func withoutOnes(s ir.Shape) ir.Shape {
 // in the table, which may stand for several, and suffix is .weight or .bias. A tensor may also have no suffix .weight;
 // its bias then ends in _bias.
 func (f *folderWeightNames) from(o *Origin, name, suffix string) bool {
-	for _, end := range []string{suffix, strings.ReplaceAll(strings.TrimPrefix(suffix, ".weight"), ".", "_")} {
+	short := strings.ReplaceAll(strings.TrimPrefix(suffix, ".weight"), ".", "_") // "" or "_bias"
+	for _, end := range []string{suffix, short} {
 		var list []string
 		names, stacked := several(name + end)
 		for one := range names {

@@ -74,7 +74,8 @@ var gemma3n = architecture{
 	join:     altUpJoined,
 }
 
-// sparsity computes how many standard deviations of a normal distribution have the wanted share of gates below them.
+// sparsity converts the share of gates that a layer sets to 0 to a threshold: that share of a normal distribution is
+// below the mean plus so many standard deviations.
 func (c *folderConfig) sparsity() {
 	list, _ := c.values["activation_sparsity_pattern"].([]any)
 	scales := make([]float32, len(list))

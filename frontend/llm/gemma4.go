@@ -89,12 +89,12 @@ var gemma4 = architecture{
 
 // besides lists the weights of a feed-forward layer and, if there are experts, of the experts that work next to it.
 func (c Config) besides() []weightSpec {
-	dense := c
-	if dense.Experts = 0; c.Experts == 0 {
-		return dense.gated()
+	if c.Experts == 0 {
+		return c.gated()
 	}
-	dense.FeedForward = c.DenseFeedForward
-	experts := c.gated()
+	dense := c
+	dense.Experts, dense.FeedForward = 0, c.DenseFeedForward
+	experts := c.gated() // the router, and the gate, up and down matrices
 	// Some files have the gate and up matrices of an expert in one tensor.
 	if _, apart := c.Types["blk.0.ffn_gate_exps.weight"]; !apart {
 		experts = []weightSpec{experts[0], {name: "ffn_gate_up_exps",

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 )
 
-// glm4MoE is GLM 4.5 to 4.7 (GLM Team 2025, arXiv:2508.06471): first some dense layers, then mixtures whose experts a
-// sigmoid weighs and a bias helps to choose, and a shared expert. Half of a head is rotated.
+// glm4MoE is GLM 4.5 to 4.7 (GLM Team 2025, arXiv:2508.06471): first some dense layers, then mixtures of experts with a
+// shared expert. The router weighs experts by a sigmoid, and adds a bias to choose them. Half of a head is rotated.
 var glm4MoE = architecture{
 	name:    "glm4moe",
 	rope:    halves,

@@ -16,8 +16,8 @@ type picture struct {
 	places []frontend.Tensor // positions in each direction, each i32[T]; nil in models without Sections
 }
 
-// part returns the width elements of each row for the residual stream: before the first layer if i is 0, and otherwise
-// after the i-th layer.
+// part returns the elements of each row that go into the residual stream before the first layer, if i is 0, or after
+// the i-th layer: [T, width].
 func (p *picture) part(i, width int) frontend.Tensor {
 	return p.rows.Slice(1, i*width, ir.D((i+1)*width))
 }
@@ -79,16 +79,17 @@ func (c Config) WholePictures() bool {
 	return err == nil && a.pictureSeesItself
 }
 
-// offset returns the rotary positions of tokens at these positions. texts is the shape of the offsets' input.
-func (m model) offset(positions frontend.Tensor, texts ...any) frontend.Tensor {
+// offset returns the rotary positions of tokens at the given positions. In a model with Pictures and Sections it adds
+// input "rope_offset" of the given shape to the positions.
+func (m model) offset(positions frontend.Tensor, shape ...any) frontend.Tensor {
 	if !m.Pictures || len(m.Sections) == 0 {
 		return positions
 	}
-	return positions.Add(positions.Builder().Input(OffsetInput, ir.I32, texts...))
+	return positions.Add(positions.Builder().Input(OffsetInput, ir.I32, shape...))
 }
 
-// insidePicture returns the options of attention of n tokens of a picture, which are the last positions. They attend
-// to each other and to all earlier tokens or, in a layer with a window, to the window.
+// insidePicture returns the options of attention for the tokens of a picture, the last n of length positions. They
+// attend to each other and to all earlier tokens or, in a layer with a window, to each other and to the window.
 func (l layer) insidePicture(n, length ir.Dim) []frontend.AttentionOption {
 	if !l.windowed() {
 		return nil

@@ -109,7 +109,8 @@ func (r *metadata) latent(c *Config) {
 	}
 }
 
-// cached returns the shape of the keys that are cached of a position. Values have the same, if they are cached.
+// cached returns the shape [heads, width] of the cached keys of a position. Values have the same shape, if they are
+// cached.
 func (c Config) cached() (heads, width int) { return c.KVHeads, c.cachedWidth() }
 
 func (c Config) cachedWidth() int {

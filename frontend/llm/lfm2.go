@@ -34,7 +34,8 @@ var lfm2 = architecture{
 	layer:        lfm2Layer,
 }
 
-// lfm2MoE is lfm2 with mixtures of experts that a sigmoid weighs and a bias helps to choose, after some dense layers.
+// lfm2MoE is lfm2 with mixtures of experts after some dense layers. The router weighs experts by a sigmoid, and adds a
+// bias to choose them.
 var lfm2MoE = architecture{
 	name:     "lfm2moe",
 	rope:     halves,
@@ -124,8 +125,8 @@ func (c *folderConfig) lfm2() {
 	c.values["layer_types"] = kinds
 }
 
-// lfm2Hidden sets the width of feed-forward layers: two thirds of the folder's, times a factor, and then up to the next
-// multiple of a number.
+// lfm2Hidden sets the hidden width of feed-forward layers: two thirds of the width in config.json, times
+// block_ffn_dim_multiplier, rounded up to a multiple of block_multiple_of.
 func (c *folderConfig) lfm2Hidden() {
 	if !c.flag("block_auto_adjust_ff_dim", true) {
 		return

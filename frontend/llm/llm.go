@@ -135,10 +135,10 @@ func (d decoding) output(b *frontend.Builder, logits, shaped frontend.Tensor) {
 	}
 }
 
-// Decode returns the logits, f32, for tokens i32[T] that continue a text: they are the last of its length positions.
-// rows selects the tokens after which logits are computed. Decode declares two states per layer, cache_k.N and
-// cache_v.N [KVHeads, maxContext, HeadDim], with the keys and values of earlier runs, and appends to them. See
-// KeepWindow for shorter states, and Texts for several texts.
+// Decode returns the logits, f32, for tokens i32[T], the last tokens of a text of length positions. rows selects the
+// tokens after which logits are computed. Decode declares two states per layer, cache_k.N and cache_v.N [KVHeads,
+// maxContext, HeadDim], with the keys and values of earlier runs, and appends to them. See KeepWindow for shorter
+// states, and Texts for several texts.
 func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.Dim, maxContext int, rows Rows,
 	options ...Option) frontend.Tensor {
 	m, how := newModel(b, cfg, int64(maxContext)), newDecoding(options)
@@ -146,8 +146,8 @@ func Decode(b *frontend.Builder, cfg Config, tokens frontend.Tensor, length ir.D
 	return m.forward(tokens, positions, past, rows)
 }
 
-// continued returns the rotary positions and the [history] of n tokens that continue a text: they are the last of its
-// length positions.
+// continued returns the rotary positions and the [history] of n tokens that continue a text, the last n of its length
+// positions.
 func (m model) continued(b *frontend.Builder, how decoding, n, length ir.Dim, maxContext int) (
 	rotary frontend.Tensor, past history) {
 	if most := n.Max(); how.atOnce > 0 && most > int64(how.atOnce) {
@@ -293,8 +293,10 @@ func (c Config) CheckCache(t ir.DType) error {
 
 // keeps reports whether the KV cache can have dtype t.
 func (c Config) keeps(t ir.DType) bool {
-	return t.IsFloat() && !t.StorageOnly() || slices.Contains(ir.QuantizeFormats(), t) &&
-		c.cachedWidth()%t.BlockElems() == 0 && c.LocalHeadDim%t.BlockElems() == 0
+	if slices.Contains(ir.QuantizeFormats(), t) { // a head must be whole blocks
+		return c.cachedWidth()%t.BlockElems() == 0 && c.LocalHeadDim%t.BlockElems() == 0
+	}
+	return t.IsFloat() && !t.StorageOnly()
 }
 
 // graphName returns the name of a graph: the model's name and the purpose.

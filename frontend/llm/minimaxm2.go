@@ -3,8 +3,8 @@ package llm
 import "slices"
 
 // miniMaxM2 is MiniMax M2 (MiniMax 2025, https://github.com/MiniMax-AI/MiniMax-M2): norms over the queries and keys of
-// all heads together, rotary embeddings of a part of a head, and mixtures with experts that a sigmoid weighs and a bias
-// helps to choose.
+// all heads together, rotary embeddings of a part of a head, and mixtures of experts. The router weighs experts by a
+// sigmoid, and adds a bias to choose them.
 var miniMaxM2 = architecture{
 	name:    "minimax-m2",
 	rope:    halves,

@@ -99,8 +99,8 @@ func (c Config) shardAxis(name string) int {
 	return -1
 }
 
-// ropeOptions returns the options for rotary angles of dims elements with a base, each divided by its factor. No
-// factors means 1.
+// ropeOptions returns the options for a rotation of dims elements. Its angles follow from the base. Angle i is divided
+// by factors[i], or by 1 if there are no factors.
 func (m model) ropeOptions(b *frontend.Builder, dims int, base float64, factors []float64) []frontend.RopeOption {
 	options := []frontend.RopeOption{frontend.RopeDims(dims)}
 	if m.arch.rope == halves {
@@ -112,10 +112,11 @@ func (m model) ropeOptions(b *frontend.Builder, dims int, base float64, factors 
 	return append(options, frontend.RopeTurns(b.RopeScaled(dims, base, factors)))
 }
 
-// history computes a layer's attention. q [Heads, T, HeadDim], and k and v [KVHeads, T, HeadDim], belong to the
-// current tokens. A history knows where the keys and values of earlier tokens are, and adds the current ones. It
-// returns [T, Heads*width of a value].
+// history knows the keys, values and recurrent states of earlier tokens.
 type history struct {
+	// attend computes a layer's attention for the current tokens: queries q [Heads, T, HeadDim], and keys k and values
+	// v [KVHeads, T, HeadDim]. It adds the current keys and values to the earlier ones, and returns [T, Heads*width of
+	// a value].
 	attend func(l layer, q, k, v frontend.Tensor, o []frontend.AttentionOption) frontend.Tensor
 
 	// perText is the largest number of current tokens of one text, or 0 if there are no earlier tokens.
@@ -309,7 +310,8 @@ func (l layer) headNorm(x frontend.Tensor, name string) frontend.Tensor {
 	if !w.Has("weight") {
 		return x
 	}
-	switch heads, shape := int(x.Dim(0).Max()), l.Types[fmt.Sprintf("blk.%d.%s.weight", l.index, name)].Shape; {
+	heads, shape := int(x.Dim(0).Max()), l.Types[fmt.Sprintf("blk.%d.%s.weight", l.index, name)].Shape
+	switch {
 	case len(shape) == 2: // a weight for each head
 		scale := w.Get("weight").Cast(ir.F32).Unsqueeze(1)
 		if l.arch.norm == layerNorm {
@@ -421,13 +423,14 @@ func (l layer) attendText(q, keys, values frontend.Tensor, options []frontend.At
 	return joinHeads(q.Attention(keys, values, options...))
 }
 
-// extended returns the keys and values of the earlier and the current tokens. extend appends k or v of the current
-// tokens to the state of that name. If the layer's keys and values are made of one tensor, only that has a state. A
-// layer with the keys and values of another has none.
+// extended returns the keys and values of the earlier and the current tokens. It calls extend, which appends x, the k
+// or v of the current tokens, to the state of that name, and returns the whole state. If the layer makes keys and
+// values of one cached tensor, there is only state "cache_k". A layer that uses the keys and values of another layer
+// has none.
 func (l layer) extended(k, v frontend.Tensor, extend func(name string, x frontend.Tensor) frontend.Tensor) (keys,
 	values frontend.Tensor) {
-	if from := l.keysOf(l.index); l.sharesKeys { // the keys of an earlier layer
-		shared := l.kept[keptBy{from, l.group}]
+	if l.sharesKeys {
+		shared := l.kept[keptBy{l.keysOf(l.index), l.group}] // of an earlier layer
 		return shared[0], shared[1]
 	}
 	if l.unfold != nil {
@@ -445,7 +448,8 @@ func joinHeads(x frontend.Tensor) frontend.Tensor {
 	return x.SwapAxes(0, 1).Reshape(x.Dim(1), ir.D(int(x.Dim(0).Max()*x.Dim(2).Max())))
 }
 
-// bothSides returns the options of an encoder's attention to that many positions: its window and linear biases.
+// bothSides returns the options of attention in an encoder, in which tokens also attend to later ones: the mask of the
+// layer's window, or linear biases. length is the number of positions.
 func (l layer) bothSides(length ir.Dim) (options []frontend.AttentionOption) {
 	b := l.positions.Builder()
 	back := func() frontend.Tensor { // [1, T, S]: 0 minus the distance
@@ -461,8 +465,8 @@ func (l layer) bothSides(length ir.Dim) (options []frontend.AttentionOption) {
 	return options
 }
 
-// window returns the option of attention for queries at some positions i32[T] to that number of keys, of which the
-// first ones are outside the layer's window.
+// window returns the attention option that hides keys before the layer's window. positions i32[T] are the positions of
+// the queries, and length is the number of keys.
 func (l layer) window(positions frontend.Tensor, length ir.Dim) frontend.AttentionOption {
 	if !l.Chunked {
 		return frontend.Window(l.Window)

@@ -20,8 +20,8 @@ func Pages(n int) Option { return func(d *decoding) { d.pages = n } }
 // PagesOf returns the number of pages that hold that many positions.
 func PagesOf(positions int) int { return (positions + PageSize - 1) / PageSize }
 
-// paged maps positions i32[T] of texts to positions of the cache, by the page table. pages are the pages of one text
-// or, with shape [T, …], the pages of each position's text.
+// paged returns the positions in the cache of positions i32[T] of texts. pages is the page table of one text or, with
+// shape [T, …], for each position the page table of its text.
 func paged(pages, positions frontend.Tensor) frontend.Tensor {
 	which := positions.Div(positions.Lit(PageSize))
 	if pages.Rank() == 1 {

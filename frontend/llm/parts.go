@@ -32,8 +32,8 @@ func ShortTexts(context int) (list []int) {
 
 // MixedSizes lists the sizes for which programs of Mixed are compiled, smallest first. The largest has about as many
 // rows of a 7B model as an H200 computes in 100 ms. A run of far fewer rows would leave cores idle in its tiles, so
-// there are smaller programs. texts is the number of texts. Each program has room for a token of every text and as many
-// others, but otherwise no more than most rows.
+// there are smaller programs. A program has at most `most` rows, but at least 2*texts: a token of every text and as
+// many others.
 func MixedSizes(texts, most int) (list []int) {
 	for _, n := range []int{256, 512, 1024, 2048} {
 		list = append(list, max(min(n, most), 2*texts))

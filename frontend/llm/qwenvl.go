@@ -55,13 +55,14 @@ var qwen3VLMoE = architecture{
 
 // deepstack reads how many layers get elements of pictures.
 func (r *metadata) deepstack(c *Config) {
-	if c.Deepstack = int(r.intOr("n_deepstack_layers", 0)); c.Deepstack < 0 || c.Deepstack > c.Layers {
+	c.Deepstack = int(r.intOr("n_deepstack_layers", 0))
+	if c.Deepstack < 0 || c.Deepstack > c.Layers {
 		r.fail("n_deepstack_layers", "is %d: want 0 to %d, the layers there are", c.Deepstack, c.Layers)
 		c.Deepstack = 0
 	}
 }
 
-// deepstack reads the same from config.json.
+// deepstack sets the number of layers that get elements of pictures, and removes the window.
 func (c *folderConfig) deepstack() {
 	c.noWindow()
 	if vision, ok := c.values["vision_config"].(map[string]any); ok {
@@ -109,8 +110,8 @@ func (r *metadata) sections(c *Config) {
 	for _, n := range list {
 		sum += min(max(n, 0), 1<<20) // a hostile number must not overflow the sum
 	}
-	if err != nil || len(list) < 3 || slices.Min(list) < 0 || sum > int64(c.RopeDims/2) || len(list) > 4 ||
-		len(list) == 4 && list[3] != 0 {
+	threeNumbers := len(list) == 3 || len(list) == 4 && list[3] == 0
+	if err != nil || !threeNumbers || slices.Min(list) < 0 || sum > int64(c.RopeDims/2) {
 		r.fail(key, "is %v: want a number of pairs for time, row and column, %d at most in all", list, c.RopeDims/2)
 		return
 	}

@@ -129,7 +129,8 @@ func (l layer) goAlong(name string, dims []int, xs []frontend.Tensor,
 		}
 	}
 	y, last := f(state, xs)
-	if save(last); several {
+	save(last)
+	if several {
 		y = y.Reshape(l.positions.Dim(0), y.Shape()[2:])
 	}
 	return y

@@ -41,8 +41,9 @@ func (c Config) KeepsRing(layer, maxContext int, o ...Option) bool {
 	return ring
 }
 
-// unroll repeats a ring [KVHeads, ring, HeadDim] to the given number of positions. Only the last repetition has the
-// right values; the attention mask hides the others.
+// unroll repeats a ring [KVHeads, ring, HeadDim] to at least the given number of positions, so that position p is at
+// index p. Only the latest positions, as many as the ring has, get their own values. The attention mask hides the
+// others.
 func unroll(x frontend.Tensor, positions int) frontend.Tensor {
 	heads, ring, width := x.Dim(0), x.Dim(1), x.Dim(2)
 	size := int(ring.Max())

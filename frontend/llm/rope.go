@@ -48,8 +48,9 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 			magnitude *= yarn.Magnitude()
 		}
 	}
-	if c.RopeMagnitude = magnitude; magnitude == 1 { // 0 means 1, as in other models
-		c.RopeMagnitude = 0
+	c.RopeMagnitude = magnitude
+	if magnitude == 1 {
+		c.RopeMagnitude = 0 // it means 1, as in models without scaling
 	}
 	first := ropeFreqs
 	if r.f.HasWeight(ropeLong) { // longrope has two tables of factors, for short and for long texts

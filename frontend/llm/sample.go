@@ -97,8 +97,8 @@ const (
 //   - "params" f32[B, 16], see SamplerParams
 //   - "top_k" i32[B], but not if the kind is SamplePlain; 0 means all
 //   - "mu" f32[B] if the kind is at least SampleMirostat: see below
-//   - "history" i32[B, DryHistory] if the kind is SampleDry: the last tokens of each text, oldest first. Padding, and
-//     tokens that no repetition spans, are -1.
+//   - "history" i32[B, DryHistory] if the kind is SampleDry: the last tokens of each text, oldest first. -1 is padding,
+//     or stands for a token that ends repetitions.
 //
 // Its outputs are:
 //
@@ -115,14 +115,14 @@ const (
 //   - top-n-sigma compares logits with their largest one, in standard deviations (Tang et al. 2024, arXiv:2411.07641);
 //   - typical takes tokens with log-probabilities close to their mean (Meister et al. 2022, arXiv:2202.00666);
 //   - min-p, top-k and top-p;
-//   - XTC ("exclude top choices") draws a number for each token: if it is less than XTCProbability, it excludes all
-//     tokens with at least the probability XTCThreshold but the least likely of these.
+//   - XTC ("exclude top choices") draws a number from 0 to 1 for each sample. If the number is less than
+//     XTCProbability, XTC excludes the tokens with at least the probability XTCThreshold, except the least likely one.
 //
 // With Mirostat (Basu et al. 2020, arXiv:2007.14966) there are no such filters. It keeps the surprise of tokens, in
 // bits at the temperature, close to MirostatTau. mu begins at twice MirostatTau. Version 2 allows tokens with a
-// surprise of at most mu. Version 1 fits Zipf's law to the 100 likeliest tokens, and allows as many as have the
-// surprise mu by it. Both allow the likeliest token. Then mu falls by MirostatEta times the difference between the
-// chosen token's surprise, among the allowed tokens, and MirostatTau.
+// surprise of at most mu. Version 1 fits Zipf's law to the 100 likeliest tokens, and allows as many as together have
+// the surprise mu by that law. Both allow the likeliest token. Then mu falls by MirostatEta times the difference of the
+// chosen token's surprise, among the allowed tokens, from MirostatTau.
 //
 // Of the rest, the sampler takes the token with the largest sum of logit/temperature and noise (the Gumbel-max trick,
 // Gumbel 1954). The noise depends only on seed, position and token.
@@ -223,7 +223,8 @@ func (s sampler) penalize(logits, recent frontend.Tensor) frontend.Tensor {
 // 1 of windows and ends is the token i places before a place in the history.
 func (s sampler) penalizeRepetition(logits frontend.Tensor) frontend.Tensor {
 	history := s.b.Input("history", ir.I32, s.rows, ir.D(DryHistory))
-	var before, last []int32 // the places in the padded history of the tokens back from each place, and from the end
+	// Places in the padded history: `back` tokens before each place but the last, and in the history: before its end.
+	var before, last []int32
 	for back := range int32(DryLongest) {
 		last = append(last, DryHistory-1-back)
 		for at := range int32(DryHistory - 1) {
@@ -295,8 +296,8 @@ func (s *sampler) evenSurprise(logits, allowed, score frontend.Tensor) (tokens, 
 	return on.Where(own, allowed), on.Where(s.score(logits, logits.ReduceMaxKeep(-1)), score)
 }
 
-// zipf returns how many tokens together have the surprise mu by Zipf's law, [B, 1]. sorted has the bits of surprise of
-// all tokens, the likeliest one first.
+// zipf returns how many tokens together have the surprise mu by Zipf's law, [B, 1]: for V tokens and the exponent e,
+// (2^mu * (e-1) / (1 - V^(1-e)))^(1/e). sorted has the bits of surprise of all tokens, the likeliest one first.
 func (s sampler) zipf(sorted frontend.Tensor) frontend.Tensor {
 	vocabulary := s.vocabulary.Static()
 	n := min(vocabulary, zipfTokens)

@@ -43,8 +43,8 @@ func Shift(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 	return frontend.Build(graphName(cfg, "shift"), func(b *frontend.Builder) {
 		m := newModel(b, cfg, int64(maxContext))
 		first, drop := b.Input("keep", ir.I32), b.Input("drop", ir.I32)
-		if text := how.textInput(b); how.texts > 1 {
-			first = first.Add(text.MulScalar(float64(maxContext))) // the text's part of the state
+		if how.texts > 1 {
+			first = first.Add(how.textInput(b).MulScalar(float64(maxContext))) // the text's part of the state
 		}
 		moved := b.Sym("N", maxContext)
 		back := drop.Neg().Reshape(1).Broadcast(moved) // as positions, they rotate keys back by the dropped tokens
