@@ -22,8 +22,7 @@ func (o Options) checkAdapters() error {
 		// The negated comparison also refuses NaN.
 		if a.Path == "" || !(math.Abs(a.Scale) <= maxScale) {
 			return wrongOption("Adapters", "adapter %q has the scale %v: want a file, and a scale of at most "+
-				"%v", a.Path,
-				a.Scale, float64(maxScale))
+				"%v", a.Path, a.Scale, float64(maxScale))
 		}
 	}
 	return nil

@@ -105,7 +105,7 @@ func isTowerWeight(name string) bool {
 	return strings.HasPrefix(name, "v.") || strings.HasPrefix(name, "mm.") || name == vision.Newline
 }
 
-// bundledWeights are the weights of a language model's file, and of its tower's if there is one.
+// bundledWeights has the weights of these files: the language model's and, last, its vision tower's if there is one.
 type bundledWeights []*gguf.File
 
 // Weight implements ir.WeightSource.
@@ -124,10 +124,10 @@ func (w bundledWeights) Names() (list []string) {
 	return list
 }
 
-// partOfBundle has the weights of a bundle that are the tower's, or the others.
+// partOfBundle is the file of a bundle with some of its weights.
 type partOfBundle struct {
 	*bundle.File
-	tower bool
+	tower bool // the weights are the vision tower's, and otherwise the language model's
 }
 
 // WeightNames implements gguf.Named.
@@ -143,7 +143,7 @@ func (m *Model) bundledTower() (*gguf.File, error) {
 			metadata = append(metadata, kv)
 		}
 	}
-	if len(metadata) == 1 { // only the architecture
+	if len(metadata) == 1 { // only the architecture, which is set above
 		return nil, nil
 	}
 	return gguf.Of(metadata, partOfBundle{m.bundle.Contents.Weights.(*bundle.File), true}, nil)
@@ -279,7 +279,7 @@ func withPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 }
 
 // fromBundle returns the program of a graph with some weights, or nil if the model has no bundle or the bundle has no
-// such program. A CPU and several devices do not run the programs of a bundle, so it returns nil for these too.
+// such program. It also returns nil on a CPU and on several devices, which do not run the programs of a bundle.
 func (m *Model) fromBundle(g *ir.Graph, weights ir.WeightSource) (*vkc.Program, error) {
 	if m.bundle == nil || m.device.IsCPU() || len(m.device.Parts()) > 1 {
 		return nil, nil

@@ -73,8 +73,9 @@ func (m *Model) chooser(ctx context.Context, s Sampling) (*chooser, error) {
 	return c, err
 }
 
-// choosesOnHost reports whether the host chooses the next token of a step that runs now: if there are more biases than
-// the sampler takes, or the search for the token's mask takes long. It waits for short searches.
+// choosesOnHost reports whether the host, and not the device, chooses the token of the step that runs now. It does if
+// there are more biases than the sampler takes, or if the search for the token's mask takes long. choosesOnHost waits
+// for the end of a short search.
 func (c *chooser) choosesOnHost() bool {
 	return len(c.sampling.Bias)+len(c.ends) > llm.MaxBiases || !c.known()
 }
@@ -104,33 +105,32 @@ func (c *chooser) biases(after int) map[int32]float32 {
 	return all
 }
 
-// choose returns the next token of an answer. one has the step's logits, or the token if the device has chosen it
-// already. text is the answer's tokens so far. choose adds biases and the mask to the logits. It returns an error if
-// the search for the mask failed or if a logit is NaN.
-func (c *chooser) choose(ctx context.Context, one outcome, text []int32) (t Token, err error) {
-	t.ID = one.token
+// choose returns the next token of an answer. result has the step's logits, or the token if the device has chosen it
+// already. text is the prompt and the answer so far. choose adds biases and the mask to the logits in place. It returns
+// an error if the search for the mask failed or if a logit is NaN.
+func (c *chooser) choose(ctx context.Context, result outcome, text []int32) (t Token, err error) {
 	if c.guide != nil && c.next.err != nil {
 		return t, c.next.err
 	}
-	unchanged := one.logits // Odds are reported without biases and mask
-	if !one.chosen {
+	unchanged := result.logits // Odds are reported without biases and mask
+	if !result.chosen {
+		logits := result.logits
 		if c.sampling.Logprobs {
-			unchanged = slices.Clone(one.logits)
+			unchanged = slices.Clone(logits)
 		}
 		for id, more := range c.biases(0) {
-			one.logits[id] += more
+			logits[id] += more
 		}
 		if c.guide != nil && c.next.mask != nil {
-			apply(c.next.mask, one.logits)
+			apply(c.next.mask, logits)
 		}
 		q := sampleRequest{Sampling: c.sampling, text: text, position: len(text) + c.forgotten, mu: c.mu}
-		logits := one.logits
-		if one, err = c.model.chooseOnHost(ctx, q, logits); err != nil {
+		if result, err = c.model.chooseOnHost(ctx, q, logits); err != nil {
 			return t, err
 		}
-		t.ID = one.token
 	}
-	c.chosen, c.mu = c.chosen+1, one.mu
+	c.chosen, c.mu = c.chosen+1, result.mu
+	t.ID = result.token
 	if t.ID < 0 { // a logit is NaN
 		return t, errNoNumbers
 	}
@@ -163,8 +163,8 @@ const firstMask int32 = -1
 func (c *chooser) beginMask(ctx context.Context, id int32, maskSlots, wake chan struct{}) {
 	m := &maskSearch{slow: make(chan struct{}), over: make(chan struct{})}
 	c.next = m
-	hasSlot, isSlow := false, false
-	leave := func() {
+	hasSlot, isSlow := false, false // used by the goroutine only
+	freeSlot := func() {
 		if hasSlot {
 			<-maskSlots
 		}
@@ -172,7 +172,8 @@ func (c *chooser) beginMask(ctx context.Context, id int32, maskSlots, wake chan 
 	}
 	// The grammar calls pause regularly during a long search. Each call gives other slow searches a turn.
 	pause := func() error {
-		if leave(); !isSlow {
+		freeSlot()
+		if !isSlow {
 			isSlow = true
 			close(m.slow)
 		}
@@ -186,8 +187,9 @@ func (c *chooser) beginMask(ctx context.Context, id int32, maskSlots, wake chan 
 	}
 	go func() {
 		m.mask, m.grammarEnds, m.err = c.guide.advance(id, pause)
-		leave()
-		if close(m.over); isSlow {
+		freeSlot()
+		close(m.over)
+		if isSlow {
 			notify(wake)
 		}
 	}()
@@ -264,7 +266,7 @@ func likeliest(logits []float32, all float64, n int) []Alternative {
 	for id, v := range logits {
 		o := Alternative{int32(id), float64(v) - all}
 		if len(list) == n && (n == 0 || !(o.Logprob > list[n-1].Logprob)) {
-			continue
+			continue // n tokens are as likely
 		}
 		at, _ := slices.BinarySearchFunc(list, o, func(a, b Alternative) int {
 			return cmp.Or(cmp.Compare(b.Logprob, a.Logprob), cmp.Compare(a.ID, b.ID))

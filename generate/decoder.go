@@ -19,10 +19,10 @@ import (
 	"github.com/vkc-go/vkc/runtime"
 )
 
-// Decoder is a language model that is an ONNX graph. Its inputs include the cache of earlier tokens, such as keys and
-// values, and its outputs the cache of all tokens. Answers in progress take turns, one run each. Options.Parallel is
-// the maximum number of answers with a cache on the device, 1 by default. More answers wait. A prompt does not compute
-// again a prefix that a finished answer left there, unless Options.Deterministic is set.
+// Decoder is a language model that is an ONNX graph. The graph has inputs for the cache of earlier tokens, such as keys
+// and values, and outputs for the cache of all tokens. Answers in progress take turns, one run each. At most
+// Options.Parallel answers, 1 by default, are in progress, and more answers wait. The caches of finished answers stay
+// on the device: a prompt with the same first tokens reuses one, unless Options.Deterministic is set.
 //
 //	d, err := generate.OpenDecoder(ctx, "folder", generate.Options{})
 //	defer d.Close()
@@ -266,9 +266,9 @@ func (d *Decoder) update(change func()) {
 }
 
 // begin waits until an answer to a prompt may begin. The answer takes over the cache of an earlier answer with the same
-// prefix, but at most the first most tokens of the prompt. The caller must call end after the answer. begin returns an
-// error if ctx ends first or if the cache cannot be cut.
-func (d *Decoder) begin(ctx context.Context, prompt []int32, most int) (_ *decoding, end func(), err error) {
+// first tokens, at most reuse of them. The caller must call end after the answer. begin returns an error if ctx ends
+// first or if the cache cannot be cut.
+func (d *Decoder) begin(ctx context.Context, prompt []int32, reuse int) (_ *decoding, end func(), err error) {
 	d.update(func() { d.load.Waiting++ })
 	defer d.update(func() { d.load.Waiting-- })
 	select {
@@ -280,8 +280,8 @@ func (d *Decoder) begin(ctx context.Context, prompt []int32, most int) (_ *decod
 		d.load.Running++
 		d.reused.Tokens += len(prompt)
 	})
-	r := d.takeIdle(prompt[:most])
-	if err := r.keepPrefix(ctx, prompt[:most]); err != nil {
+	r := d.takeIdle(prompt[:reuse])
+	if err := r.keepPrefix(ctx, prompt[:reuse]); err != nil {
 		d.update(func() { d.load.Running-- })
 		<-d.running
 		return nil, nil, err
@@ -335,8 +335,8 @@ func (d *Decoder) Score(ctx context.Context, text []int32, likely int) ([]Token,
 	return list, nil
 }
 
-// Generate continues a prompt, as Model.Generate does. After each token it begins the grammar's mask of the next one,
-// which is computed while the model runs.
+// Generate continues a prompt, as Model.Generate does. After each token it begins the search for the tokens that the
+// grammar allows next, which goes on while the model runs.
 func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		m := d.model
@@ -362,24 +362,15 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 		}
 		decoder := m.tok.Decoder()
 		for n := 1; ; n++ {
-			logits, err := r.logits(ctx, prompt)
-			if err == nil && n == 1 && s.Known != nil {
+			token, grammarEnds, err := r.choose(ctx, c, prompt)
+			if err != nil {
+				yield(Token{}, err)
+				return
+			}
+			if n == 1 && s.Known != nil {
 				s.Known(known)
 			}
-			if err == nil {
-				err = c.waitForMask(ctx)
-			}
-			if err != nil {
-				yield(Token{}, err)
-				return
-			}
-			// A grammar's text ends with a whole character, so then there is nothing to flush.
-			if c.next != nil && c.next.grammarEnds {
-				return
-			}
-			token, err := c.choose(ctx, outcome{logits: logits}, prompt)
-			if err != nil {
-				yield(Token{}, err)
+			if grammarEnds { // with a whole character, so there is nothing to flush
 				return
 			}
 			if m.tok.IsEnd(token.ID) {
@@ -408,7 +399,20 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 type decoding struct {
 	*Decoder
 	tokens []int32
-	past   map[string]*vkc.DeviceTensor
+	past   map[string]*vkc.DeviceTensor // the cache of tokens, by the names of the graph's outputs
+}
+
+// choose returns the token after a text, or reports that none follows because the grammar's text is complete.
+func (r *decoding) choose(ctx context.Context, c *chooser, text []int32) (t Token, grammarEnds bool, err error) {
+	logits, err := r.logits(ctx, text)
+	if err == nil {
+		err = c.waitForMask(ctx)
+	}
+	if err != nil || c.next != nil && c.next.grammarEnds {
+		return Token{}, err == nil, err
+	}
+	t, err = c.choose(ctx, outcome{logits: logits}, text)
+	return t, false, err
 }
 
 // logits computes the tokens of a text that are not computed yet, and returns the logits after the last one.

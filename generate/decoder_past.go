@@ -11,13 +11,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A Decoder keeps the caches of finished answers on the device. A prompt that begins with the tokens of one takes it
-// over, cut to the common prefix.
+// A Decoder keeps the caches of finished answers on the device. A new answer takes over the cache with the longest
+// prefix of its prompt, cut to that prefix.
 
 // pastCutter is the program that cuts caches to their first positions.
 type pastCutter struct{ exe *vkc.Executable }
 
-// cutSymbol is how many positions are kept.
+// cutSymbol is the symbol of the cutter's graph for the number of positions that are kept.
 const cutSymbol = "K"
 
 // newPastCutter compiles a program that cuts the caches of a graph to their first positions. It returns nil if a cache
@@ -30,9 +30,9 @@ func (d *Decoder) newPastCutter(ctx context.Context) (*pastCutter, error) {
 		if !ok {
 			return nil, nil
 		}
-		axis := slices.IndexFunc(n.Shape(), func(d ir.Dim) bool {
-			// The extent is exactly the symbol.
-			return slices.Equal(d.Symbols(), []string{folder.PastSymbol}) && d.Mul == 1 && d.Add == 0
+		axis := slices.IndexFunc(n.Shape(), func(extent ir.Dim) bool {
+			isSymbol := extent.Mul == 1 && extent.Add == 0
+			return isSymbol && slices.Equal(extent.Symbols(), []string{folder.PastSymbol})
 		})
 		if axis < 0 {
 			return nil, nil
@@ -72,8 +72,8 @@ func (p *pastCutter) cut(ctx context.Context, ports folder.Ports, past map[strin
 	return res.Kept, nil
 }
 
-// takeIdle returns the finished answer that has the longest prefix in common with a prompt. If none has one, it returns
-// a new one if there is room, or the oldest.
+// takeIdle returns the finished answer that has the longest prefix in common with a prompt, and removes it from the
+// idle ones. If no answer has a token in common, it returns a new one while there is room, and then the oldest.
 func (d *Decoder) takeIdle(prompt []int32) *decoding {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +87,7 @@ func (d *Decoder) takeIdle(prompt []int32) *decoding {
 		if len(d.idle)+d.load.Running <= d.Parallel() { // Running counts this answer too
 			return &decoding{Decoder: d}
 		}
-		best = 0 // the oldest
+		best = 0 // the oldest; keepPrefix empties it
 	}
 	r := d.idle[best]
 	d.idle = slices.Delete(d.idle, best, best+1)
@@ -114,7 +114,7 @@ func (r *decoding) reusable(prompt []int32) int {
 	return n
 }
 
-// keepPrefix cuts the caches of r to the tokens that a prompt begins with. If it fails, r has none.
+// keepPrefix cuts the caches of r to the tokens that a prompt begins with. After an error r has no tokens.
 func (r *decoding) keepPrefix(ctx context.Context, prompt []int32) error {
 	n := r.reusable(prompt)
 	if n == len(r.tokens) {

@@ -100,7 +100,8 @@ func (e *Embedder) Embed(ctx context.Context, tokens []int32) ([]float32, error)
 	return e.run(ctx, tokens, vkc.Tensors{}, "embedding")
 }
 
-// run runs the model's program for the tokens of a text. in has its other inputs. It returns the elements of an output.
+// run runs the model's program on the tokens of a text. in has the program's other inputs. run returns the elements of
+// the output with that name. For an ONNX model it ignores in and output: encoder has its own.
 func (e *Embedder) run(ctx context.Context, tokens []int32, in vkc.Tensors, output string) (v []float32, err error) {
 	if n := len(tokens); n == 0 || n > e.model.context {
 		return nil, fmt.Errorf("generate: the text has %d tokens: want 1 to %d", n, e.model.context)

@@ -16,8 +16,8 @@ import (
 type encoder struct {
 	file    *onnx.File
 	ports   folder.Ports
-	output  string // the vectors of the tokens, or if whole is set, the text's vector
-	whole   bool
+	output  string // the name of the output that embeds a text
+	whole   bool   // whether output has one vector for the text, not one for each token
 	pooling string
 }
 
@@ -98,8 +98,8 @@ func (e *encoder) embed(ctx context.Context, exe *vkc.Executable, tokens []int32
 	return pooled(all, len(tokens), e.pooling)
 }
 
-// pooled makes one vector of the vectors of n tokens. rows has one after another. how is "cls" (the first token),
-// "last", "max", or anything else for the mean.
+// pooled makes one vector of the vectors of n tokens, which rows has in order: [n, width]. how is "cls" (the first
+// token), "last", "max", or anything else for the mean.
 func pooled(rows []float32, n int, how string) ([]float32, error) {
 	if n == 0 || len(rows)%n != 0 || len(rows) == 0 {
 		return nil, fmt.Errorf("generate: the model returns %d numbers for %d tokens: want a vector for each token",

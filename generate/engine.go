@@ -274,7 +274,7 @@ func (e *engine) dropCanceled() {
 		switch {
 		case e.closed:
 			a.end(errClosed)
-		case a.ctx.Err() == nil:
+		case a.ctx.Err() == nil: // else its caller sees that in answer.take
 			e.waiting = append(e.waiting, a)
 		}
 	}
@@ -393,8 +393,8 @@ func (e *engine) shiftContexts(ctx context.Context, rows []*slot) error {
 	return nil
 }
 
-// advance submits the next step of rows. If enough steps are in flight then, it collects the oldest ones. If no step
-// may follow the steps in flight, because answers end or the batch has changed, it only collects.
+// advance submits the next step of rows, and then collects the oldest steps if enough are in flight. If no step may
+// follow the steps in flight, because answers end or the batch has changed, it only collects.
 func (e *engine) advance(ctx context.Context, rows []*slot) {
 	inFlight, depth := len(e.pending), e.depth(rows)
 	f := newPendingStep(rows)
@@ -569,7 +569,8 @@ func (e *engine) fail(ctx context.Context, err error) {
 	defer e.mu.Unlock()
 	for i := range e.slots {
 		s := &e.slots[i]
-		if s.truncate(0); s.answer != nil {
+		s.truncate(0)
+		if s.answer != nil {
 			e.release(s, err)
 		}
 	}

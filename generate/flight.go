@@ -57,9 +57,10 @@ func (f *pendingStep) add(s *slot, count int) {
 	f.rows, f.answers, f.counts = append(f.rows, s), append(f.answers, s.answer), append(f.counts, count)
 }
 
-// canFollow reports whether a step of rows can follow step f on the device, without the host. That needs the rows of
-// f. Answers of f that have ended may be missing in rows: their row stays in the batch while its slot is idle and no
-// smaller program fits.
+// canFollow reports whether a step of rows can follow step f on the device, without the host. The following step
+// computes all rows of f, so rows must be these, in order. Only a row with an answer that has ended may be missing, if
+// its slot is idle and has a free position: its results are ignored. canFollow returns false if a smaller program fits
+// rows.
 func (m *Model) canFollow(f *pendingStep, rows []*slot) bool {
 	if m.stepOf(len(rows), m.context) != m.stepOf(len(f.rows), m.context) {
 		return false
@@ -142,11 +143,12 @@ func (m *Model) stepInputs(f *pendingStep, inFlight int, last *pendingStep) (in 
 	return in, length, err
 }
 
-// choosesAtOnce reports whether the choice of the step's tokens on the device follows at once. It does not if masks may
-// have to be waited for, which is done while the step runs.
+// choosesAtOnce reports whether the host submits a sampler of the step's tokens immediately after the step. It does not
+// if an answer has a guide, because it then waits for the answer's mask while the step runs.
 func (f *pendingStep) choosesAtOnce() bool {
-	return slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.sampling.samples() }) &&
-		!slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.guide != nil })
+	samples := slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.sampling.samples() })
+	guided := slices.ContainsFunc(f.answers, func(a *answer) bool { return a.chooser.guide != nil })
+	return samples && !guided
 }
 
 // chooseOnDevice keeps the results of step f, and submits the choice of its tokens. See submit for the arguments.
@@ -227,16 +229,16 @@ func (m *Model) maskOnDevice(ctx context.Context, f *pendingStep, more bool) (*v
 	return res.Kept["logits"], nil
 }
 
-// sampleOnDevice samples the tokens of step f on the device, from its logits. It replaces the likeliest tokens, which
-// are an output of the step itself, so it is called only if a row takes another token.
+// sampleOnDevice samples the tokens of step f on the device, from its logits. They replace the likeliest tokens, which
+// are an output of the step itself. So it is not needed if all rows take their likeliest tokens.
 func (m *Model) sampleOnDevice(ctx context.Context, f *pendingStep, logits *vkc.DeviceTensor, inFlight int,
 	last *pendingStep, more bool) error {
 	var list []sampleRequest
 	for i, s := range f.rows {
 		a := f.answers[i]
 		c := a.chooser
-		q := sampleRequest{Sampling: c.sampling, text: a.text, position: len(s.cached) + inFlight + f.counts[i] +
-			c.forgotten, mu: c.mu}
+		position := len(s.cached) + inFlight + f.counts[i] + c.forgotten // of the sampled token
+		q := sampleRequest{Sampling: c.sampling, text: a.text, position: position, mu: c.mu}
 		if !f.onHost[i] { // the host adds biases itself
 			q.biases = c.biases(inFlight)
 		}

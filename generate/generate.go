@@ -32,9 +32,9 @@ type Token struct {
 // Options.ContextShift, when the context is full. The end token is yielded in two cases only: if its Odds are
 // requested, or if the character before it is incomplete. In the second case its text is U+FFFD.
 //
-// Generate does not compute a prefix again that an earlier call left in the KV cache. With Options.Deterministic it
-// reuses only whole prefill parts. Other work of the model changes an answer by rounding at most, and with
-// Options.Deterministic not at all.
+// Generate does not compute a prefix of the prompt again if an earlier call left it in the KV cache. Other requests,
+// earlier or at the same time, change an answer by rounding at most. With Options.Deterministic they do not change it:
+// Generate then reuses a prefix only in whole parts, as long as the parts in which a prompt is prefilled.
 //
 // Up to Options.Parallel answers run at once. Others wait, first come, first served. Decoding runs ahead of the loop
 // over the tokens, so a slow loop delays no other answer.
@@ -64,18 +64,19 @@ func (m *Model) Generate(ctx context.Context, prompt []int32, s Sampling) iter.S
 		}
 		ctx, leave := context.WithCancel(ctx) // ends the answer if the loop over the tokens ends early
 		defer leave()
-		// Known is called once, with the first tokens.
-		reported := s.Known == nil
-		for a := m.engine.submit(&answer{ctx: ctx, text: prompt, images: images, chooser: c,
-			scales: scales}); ; {
+		a := m.engine.submit(&answer{ctx: ctx, text: prompt, images: images, chooser: c, scales: scales})
+		reported := s.Known == nil // Known is called once, with the first tokens
+		for {
 			tokens, known, err := a.take()
 			if err != nil {
 				yield(Token{}, err)
-			} else if !reported {
+				return
+			}
+			if !reported {
 				reported = true
 				s.Known(known)
 			}
-			if len(tokens) == 0 {
+			if len(tokens) == 0 { // the regular end
 				return
 			}
 			for _, t := range tokens {
@@ -105,7 +106,7 @@ func (m *Model) check(prompt []int32, s Sampling) error {
 			return fmt.Errorf("generate: Bias has token %d: want 0 to %d", id, m.config.Vocab-1)
 		}
 	}
-	if len(s.Images) > 0 { // placeImages checks those below 0
+	if len(s.Images) > 0 { // tokens below 0 stand for pictures: placeImages checks them
 		prompt = slices.DeleteFunc(slices.Clone(prompt), func(id int32) bool { return id < 0 })
 	}
 	return m.checkTokens(prompt)

@@ -23,7 +23,8 @@ import (
 )
 
 // Image is a picture as a model reads it: rows that take the place of embedded tokens. Model.ReadImage makes it. In a
-// prompt it is a run of tokens below 0, which follow from the picture, so that equal prompts have equal pictures.
+// prompt a token below 0 stands for each row. It is a hash of the picture, so prompts with equal tokens have equal
+// pictures.
 type Image struct {
 	tokens []int32
 	rows   []float32
@@ -34,7 +35,7 @@ type Image struct {
 	texts []string
 }
 
-// partsOf returns the parts of pictures. A picture without parts is one.
+// partsOf returns the parts of all pictures. A picture without parts counts as a part.
 func partsOf(images []*Image) (list []*Image) {
 	for _, p := range images {
 		if p.parts != nil {
@@ -141,12 +142,13 @@ func ropeOffset(images []placedImage, position int) (offset int32) {
 // hasOffsets reports whether the model's graphs have the input llm.OffsetInput.
 func (m *Model) hasOffsets() bool { return m.config.Pictures && len(m.config.Sections) > 0 }
 
-// runImage runs the next rows of a picture, at most most, or all if the model reads it as a whole.
-func (s *slot) runImage(ctx context.Context, p *placedImage, most int) error {
+// runImage adds the next rows of a picture to the KV cache: at most limit rows, or all if the model must read a picture
+// in one run.
+func (s *slot) runImage(ctx context.Context, p *placedImage, limit int) error {
 	m, first := s.model, len(s.cached)-p.at
 	n := min(len(p.tokens)-first, m.vision.atOnce)
 	if !m.config.WholePictures() {
-		n = s.partLength(min(n, most))
+		n = s.partLength(min(n, limit))
 	}
 	in, width := vkc.Tensors{}, len(p.rows)/len(p.tokens)
 	err := errors.Join(addInput(in, "embeddings", p.rows[first*width:(first+n)*width], n, width), s.addText(in))
@@ -182,7 +184,7 @@ type visionTower struct {
 
 	mu     sync.Mutex
 	images *vkc.Executable // of llm.Images; nil before the first picture
-	exe    *vkc.Executable // makes rows of patches; likewise
+	exe    *vkc.Executable // makes rows of patches; nil before the first picture
 	cpu    *vkc.Device     // for a tower that the model's device does not run
 	host   *vkc.Device     // the CPU, to resize pictures for a bundle
 	closed bool
@@ -496,7 +498,8 @@ func (v *visionTower) remember(sum [sha256.Size]byte, image *Image) {
 	}
 }
 
-// newImage returns part n of the picture with a hash. grid is of the tower's patches.
+// newImage returns part n of a picture with the part's rows. sum is the hash of the picture's file, and grid the size
+// of the part in patches of the tower.
 func (m *Model) newImage(sum [sha256.Size]byte, n int, rows []float32, grid vision.Grid) *Image {
 	c := m.vision.config
 	p := &Image{rows: rows, grid: c.Merged(grid)}
@@ -512,8 +515,8 @@ func (m *Model) newImage(sum [sha256.Size]byte, n int, rows []float32, grid visi
 
 // imageToken returns the token below 0 for a row of the picture with a hash.
 func imageToken(sum [sha256.Size]byte, row int) int32 {
-	one := sha256.Sum256(binary.LittleEndian.AppendUint32(sum[:], uint32(row)))
-	return -1 - int32(binary.LittleEndian.Uint32(one[:])&math.MaxInt32)
+	hash := sha256.Sum256(binary.LittleEndian.AppendUint32(sum[:], uint32(row)))
+	return -1 - int32(binary.LittleEndian.Uint32(hash[:])&math.MaxInt32)
 }
 
 // maxRows returns the most rows that the tower's program makes. A picture of any size takes at most half of the
@@ -580,7 +583,7 @@ func (m *Model) joinRows(all []float32, order []int) (rows []float32, err error)
 	}
 	for _, i := range order {
 		if i >= 0 {
-			rows = append(rows, all[i*width:][:width]...) // width is the number of elements of a row
+			rows = append(rows, all[i*width:][:width]...)
 			continue
 		}
 		for _, v := range end {

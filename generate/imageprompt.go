@@ -57,7 +57,7 @@ func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 	}
 	marks, parts := m.vision.config.Marks(), len(partsOf(images))
 	pieces, err := m.render(c)
-	lists := cutPieces(pieces, marks.Placeholder, false, textsAround(images, marks.Before, marks.After))
+	lists := cutPieces(pieces, marks.Placeholder, false, pictureTexts{images, marks.Before, marks.After})
 	if err != nil || len(lists) != parts+1 {
 		// The template does not show the pictures. So the messages are rendered again as texts, with a random mark in
 		// place of each picture, which no user can guess.
@@ -69,7 +69,7 @@ func (m *Model) PromptWith(c chat.Context, images []*Image) ([]int32, error) {
 		if pieces, err = m.render(c); err != nil {
 			return nil, err
 		}
-		lists = cutPieces(pieces, mark, true, textsAround(images, marks.Begin, marks.End))
+		lists = cutPieces(pieces, mark, true, pictureTexts{images, marks.Begin, marks.End})
 		if len(lists) != parts+1 {
 			return nil, fmt.Errorf("generate: the chat template shows %d of %d pictures and their parts", len(lists)-1,
 				parts)
@@ -83,29 +83,32 @@ func (m *Model) EncodeWith(text string, images []*Image) ([]int32, error) {
 	if len(images) > 0 && m.vision == nil {
 		return nil, m.noProjector()
 	}
-	lists := [][]chat.Piece{nil} // of pieces before each part of a picture, and after the last part
+	// lists[k] has the pieces of text before part k of the pictures, and the last list those after all parts.
+	lists := [][]chat.Piece{nil}
 	for i := range images {
 		marks := m.vision.config.Marks()
-		textsOf := textsAround(images, marks.Begin, marks.End)
-		lists = appendTexts(lists, textsOf(i))
+		lists = appendTexts(lists, pictureTexts{images, marks.Begin, marks.End}.of(i))
 	}
 	last := len(lists) - 1
 	lists[last] = append(lists[last], chat.Piece{Text: text, User: true})
 	return m.around(lists, images), nil
 }
 
-// textsAround returns a function that returns the texts before each part of a picture, and after the last. A picture
-// without parts has the texts before and after around it.
-func textsAround(images []*Image, before, after string) func(i int) []string {
-	return func(i int) []string {
-		if i < len(images) && images[i].parts != nil {
-			return images[i].texts
-		}
-		return []string{before, after}
-	}
+// pictureTexts has the texts that a prompt has around pictures.
+type pictureTexts struct {
+	images        []*Image
+	before, after string // around a picture without parts
 }
 
-// appendTexts adds texts to lists of pieces: the first to the last list, and each other one as a list of its own.
+// of returns the texts before each part of picture i, and after its last part. i may be past the last picture.
+func (t pictureTexts) of(i int) []string {
+	if i < len(t.images) && t.images[i].parts != nil {
+		return t.images[i].texts
+	}
+	return []string{t.before, t.after}
+}
+
+// appendTexts appends the first text to the last of the lists of pieces, and a list of its own for each further text.
 func appendTexts(lists [][]chat.Piece, texts []string) [][]chat.Piece {
 	last := len(lists) - 1
 	lists[last] = append(lists[last], chat.Piece{Text: texts[0]})
@@ -115,7 +118,7 @@ func appendTexts(lists [][]chat.Piece, texts []string) [][]chat.Piece {
 	return lists
 }
 
-// around returns the tokens of lists of pieces with the parts of pictures between them.
+// around returns the tokens of lists[0], of the first part of the pictures, of lists[1], and so on.
 func (m *Model) around(lists [][]chat.Piece, images []*Image) (prompt []int32) {
 	images = partsOf(images)
 	for i, tokens := range m.tok.EncodeAround(lists) {
@@ -146,10 +149,10 @@ func markPictures(content any, mark string) any {
 	return text.String()
 }
 
-// cutPieces divides pieces into lists at each mark of a picture, and at each end of a text in texts(i), the texts
-// around and between the parts of picture i. Pieces of users are searched for the mark only if user is set, because
-// elsewhere a user's text could pretend to be a picture.
-func cutPieces(pieces []chat.Piece, mark string, user bool, texts func(i int) []string) [][]chat.Piece {
+// cutPieces divides pieces into lists: before, between and after the parts of pictures. Each mark in the pieces stands
+// for the next picture. It is replaced by the texts around and between the picture's parts. Pieces of users are
+// searched for the mark only if user is set, because a user's text could otherwise pretend to be a picture.
+func cutPieces(pieces []chat.Piece, mark string, user bool, texts pictureTexts) [][]chat.Piece {
 	lists, pictures := [][]chat.Piece{nil}, 0
 	add := func(p chat.Piece) { lists[len(lists)-1] = append(lists[len(lists)-1], p) }
 	for _, p := range pieces {
@@ -159,7 +162,7 @@ func cutPieces(pieces []chat.Piece, mark string, user bool, texts func(i int) []
 				break
 			}
 			add(chat.Piece{Text: head, User: p.User})
-			lists = appendTexts(lists, texts(pictures))
+			lists = appendTexts(lists, texts.of(pictures))
 			pictures++
 			p.Text = tail
 		}

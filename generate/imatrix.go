@@ -74,7 +74,7 @@ func MeasureImportance(ctx context.Context, path, text string, o Options, chunks
 	return im, nil
 }
 
-// add adds the results of a chunk for the tensor of that name.
+// add adds a chunk's output d to the sums for the tensor with that name.
 func (im *ImportanceMatrix) add(name string, d *ir.Data) error {
 	values, err := d.Floats()
 	if err != nil {

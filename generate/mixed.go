@@ -37,8 +37,8 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 	parts, chunks, program := e.plan(rows)
 	tokens := 0
 	for i, p := range parts {
-		// Only a part that ends its text has logits. The other parts are added to the cache after the run.
-		if tokens += len(p.Tokens); p.Ends {
+		tokens += len(p.Tokens)
+		if p.Ends { // only a part that ends its text has logits; the others are added to the cache after the run
 			f.add(chunks[i], len(p.Tokens))
 		}
 	}
@@ -61,12 +61,12 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 }
 
 // plan chooses the parts of the next mixed run and its program, as an index of Model.mixed. slots has the slot of each
-// part. The parts fill the program if there are enough tokens, because a part of a program costs nearly as much time.
+// part. The parts fill the program if there are enough tokens, because it takes nearly as long for fewer.
 func (e *engine) plan(rows []*slot) (parts []llm.Part, slots []*slot, program int) {
-	m, wanted := e.model, 0 // wanted counts tokens of prompts that the run could prefill
-	add := func(s *slot, most int) {
+	m, wanted := e.model, 0           // wanted counts tokens of prompts that the run could prefill
+	add := func(s *slot, limit int) { // adds a part of at most limit tokens
 		begin, text := len(s.cached), s.answer.text
-		n := min(untilImage(text[begin:]), most)
+		n := min(untilImage(text[begin:]), limit)
 		parts = append(parts, llm.Part{Text: int(s.index), Position: begin, Tokens: text[begin : begin+n],
 			Ends: begin+n == len(text)})
 		slots = append(slots, s)
@@ -85,8 +85,8 @@ func (e *engine) plan(rows []*slot) (parts []llm.Part, slots []*slot, program in
 	if program < 0 {
 		program = len(m.mixed) - 1
 	}
-	most := min(budget, m.mixed[program].rows) // tokens of the run
-	left, next := most-len(rows), e.nextPrompt
+	left := min(budget, m.mixed[program].rows) - len(rows) // tokens of the run for prompts
+	next := e.nextPrompt
 	for i := range e.slots {
 		at := (next + i) % len(e.slots)
 		s := &e.slots[at]

@@ -45,7 +45,7 @@ type Model struct {
 	drafts        *vkc.Executable // evaluates a token and guesses after it; nil without speculation
 
 	guesser    drafter
-	guessCount int // at a time
+	guessCount int // guesses at a time
 
 	engine *engine
 	ahead  int // see Options.Ahead; 0 to choose it from the duration of a step
@@ -98,13 +98,14 @@ func (m *Model) Tokenizer() *tokenizer.Tokenizer { return m.tok }
 // Why names the model's device and the reason for its choice. It also says if the device had no memory for decoded
 // copies of the weights.
 func (m *Model) Why() string {
+	isWithoutCopies := func(p sizedProgram) bool { return p.exe.WithoutCopies() }
 	switch {
 	case m.refused != nil:
 		return m.device.Name() + ": " + m.refused.Error()
 	case m.cheapest:
 		return m.device.Why() + ": " + m.step.Why()
-	case !m.step.WithoutCopies() && slices.ContainsFunc(slices.Concat(m.smallSteps, m.prompts, m.mixed),
-		func(p sizedProgram) bool { return p.exe.WithoutCopies() }):
+	case m.step.WithoutCopies(): // Why of the step says so itself
+	case slices.ContainsFunc(slices.Concat(m.smallSteps, m.prompts, m.mixed), isWithoutCopies):
 		return m.step.Why() + vkc.WithoutCopies
 	}
 	return m.step.Why()

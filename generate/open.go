@@ -57,8 +57,8 @@ func (e *refusedError) Error() string {
 func (e *refusedError) Unwrap() error { return e.err }
 
 // refusal decides whether the CPU may run the model because a program failed to compile or load with err. If so, it
-// returns a *refusedError, and otherwise err. what names the program for the message. It is for programs loaded after
-// the main step, for which package vkc itself decides.
+// returns a *refusedError, and otherwise err. what names the program for the message. refusal is for programs that are
+// loaded after the main step. For the main step itself, package vkc decides.
 func (m *Model) refusal(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil

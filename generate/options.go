@@ -171,8 +171,7 @@ func (o Options) Check() error {
 		return wrongOption("Parallel", "%d answers at once: want 1 to %d", o.Parallel, maxParallel)
 	case o.Positions < 0:
 		return wrongOption("Positions", "KV cache of %d positions for all answers: want at least as many as the "+
-			"context has",
-			o.Positions)
+			"context has", o.Positions)
 	case o.Keep != nil && *o.Keep < 0:
 		return wrongOption("Keep", "keep the first %d tokens: want at least 0", *o.Keep)
 	case o.Ahead < 0 || o.Ahead > maxAhead:

@@ -12,8 +12,7 @@ func (m *Model) checkPositions(o Options) error {
 	case o.Positions == 0:
 	case m.slotCount == 1:
 		return wrongOption("Positions", "a KV cache of %d positions that answers share: want at least 2 answers at "+
-			"once",
-			o.Positions)
+			"once", o.Positions)
 	case o.Positions < m.context:
 		return wrongOption("Positions", "a KV cache of %d positions that answers share, with a context of %d: want at "+
 			"least as many", o.Positions, m.context)

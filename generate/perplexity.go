@@ -107,11 +107,11 @@ func (m *Model) beginsTexts() (token int32, added bool) {
 }
 
 // scoresOf returns the log probability of each token of a text except the first, given the tokens before it. A run
-// computes at most most of them.
-func scoresOf(ctx context.Context, exe *vkc.Executable, text []int32, most int) ([]float32, error) {
+// computes at most atOnce of them.
+func scoresOf(ctx context.Context, exe *vkc.Executable, text []int32, atOnce int) ([]float32, error) {
 	var all []float32
-	for begin := 0; begin < len(text)-1; begin += most { // no token follows the last one
-		end, in := min(begin+most, len(text)-1), vkc.Tensors{}
+	for begin := 0; begin < len(text)-1; begin += atOnce { // no token follows the last one
+		end, in := min(begin+atOnce, len(text)-1), vkc.Tensors{}
 		if err := addInput(in, "tokens", text[begin:end], end-begin); err != nil {
 			return nil, err
 		}

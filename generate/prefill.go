@@ -22,8 +22,8 @@ func (s *slot) needsPrefill() bool { // after accepted guesses, no token may be 
 //
 // mixed says that mixed runs prefill the prompts of answers. Then only scored texts are left for prefillPrompts.
 func (e *engine) prefillPrompts(ctx context.Context, running, mixed bool) {
-	start, queued := time.Now(), time.Duration(len(e.pending))*e.pace // queued is the time of the steps in flight
-	next := e.nextPrompt
+	start, next := time.Now(), e.nextPrompt
+	queued := time.Duration(len(e.pending)) * e.pace // the time of the steps in flight, before the first part
 	for i := range e.slots {
 		at := (next + i) % len(e.slots)
 		s := &e.slots[at]
@@ -41,7 +41,8 @@ func (e *engine) prefillPrompts(ctx context.Context, running, mixed bool) {
 			return // it runs asynchronously, or has failed
 		}
 		e.measurePrompt(tokens, time.Since(began)-queued)
-		if queued = 0; !running || time.Since(start) > e.promptTime/2 {
+		queued = 0
+		if !running || time.Since(start) > e.promptTime/2 {
 			return
 		}
 	}
@@ -63,18 +64,19 @@ func (e *engine) measurePrompt(tokens int, took time.Duration) {
 	}
 }
 
-// prefillPart prefills the next part of a slot's prompt, of at most most tokens, and returns their number. If they are
+// prefillPart prefills the next part of a slot's prompt, of at most limit tokens, and returns their number. If they are
 // the last ones, it waits for them, gives the outcome to the answer, and reports that the prompt is finished.
-func (e *engine) prefillPart(ctx context.Context, s *slot, most int) (tokens int, finished bool) {
+func (e *engine) prefillPart(ctx context.Context, s *slot, limit int) (tokens int, finished bool) {
 	text, before, next, err := s.answer.text, len(s.cached), outcome{}, error(nil)
 	if s.answer.scorer != nil {
 		text = text[:len(text)-1] // nothing follows the last token
-		err = s.score(ctx, most)
+		err = s.score(ctx, limit)
 	} else {
-		next.logits, err = s.prefillPart(ctx, text, most)
+		next.logits, err = s.prefillPart(ctx, text, limit)
 	}
 	tokens = len(s.cached) - before
-	if finished = err == nil && len(s.cached) == len(text); finished || err != nil {
+	finished = err == nil && len(s.cached) == len(text)
+	if finished || err != nil {
 		e.deliver(ctx, []*slot{s}, []outcome{next}, err)
 	}
 	return tokens, finished

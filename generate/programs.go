@@ -196,7 +196,7 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 			continue
 		}
 		switch err := m.loadCandidate(ctx, c, o); {
-		case c.short && tooLarge(err):
+		case c.short && tooLarge(err): // the model works without it
 		case c.optional && tooLarge(err):
 			return nil // the rest is larger still
 		case err != nil:
@@ -266,8 +266,9 @@ func (m *Model) loadCandidate(ctx context.Context, c candidate, o Options) (err 
 	return err
 }
 
-// expect returns the estimated time in which a pipeline of several devices computes a part of a prompt by graph g. It
-// returns 0 for a model on one device, or if the time is not to decide, so that answers are deterministic.
+// expect returns the estimated nanoseconds in which a pipeline of several devices computes a part of a prompt by graph
+// g. It returns 0 if the size of parts does not depend on estimates: on one device, with a CPU among the devices, and
+// with Options.Deterministic.
 func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o Options) (float64, error) {
 	if exe.Stages() == 1 || o.Deterministic || slices.ContainsFunc(m.device.Parts(), (*vkc.Device).IsCPU) {
 		return 0, nil
@@ -288,8 +289,8 @@ func (m *Model) expect(ctx context.Context, exe *vkc.Executable, g *ir.Graph, o 
 // same kernels.
 func (c candidate) isSuperfluous(list []candidate) bool {
 	return slices.ContainsFunc(list, func(o candidate) bool {
-		return c.kind == stepProgram && o.kind == stepProgram && o.rows == c.rows && o.length > c.length &&
-			o.program.HasKernelsOf(c.program) && c.program.HasKernelsOf(o.program)
+		isLonger := c.kind == stepProgram && o.kind == stepProgram && o.rows == c.rows && o.length > c.length
+		return isLonger && o.program.HasKernelsOf(c.program) && c.program.HasKernelsOf(o.program)
 	})
 }
 

@@ -94,19 +94,15 @@ func (m *Model) FitWith(c chat.Context, images []*Image, room int) (prompt []int
 		if oldest < 0 || oldest == len(c.Messages)-1 {
 			return nil, nil, forgotten, fmt.Errorf("generate: the last message alone is a prompt of %d tokens, and "+
 				"the answer may have %d: the context has %d; shorten the message or enlarge the "+
-				"context", len(prompt), room,
-				m.context)
+				"context", len(prompt), room, m.context)
 		}
-		drop := func() {
-			before, own := picturesIn(c.Messages[:oldest]...), picturesIn(c.Messages[oldest])
-			images = slices.Delete(images, before, before+own)
-			c.Messages = slices.Delete(c.Messages, oldest, oldest+1)
-			forgotten++
+		end := oldest + 1
+		for end < len(c.Messages)-1 && c.Messages[end].Role != "user" { // drop an answer together with its question
+			end++
 		}
-		drop()
-		// Drop an answer together with its question.
-		for oldest < len(c.Messages)-1 && c.Messages[oldest].Role != "user" {
-			drop()
-		}
+		before, own := picturesIn(c.Messages[:oldest]...), picturesIn(c.Messages[oldest:end]...)
+		images = slices.Delete(images, before, before+own)
+		c.Messages = slices.Delete(c.Messages, oldest, end)
+		forgotten += end - oldest
 	}
 }

@@ -81,7 +81,8 @@ type Dry struct {
 // DefaultBreakers are the breakers of llama.cpp.
 var DefaultBreakers = []string{"\n", ":", `"`, "*"}
 
-// history returns the tokens that the penalty sees, the last of a text: -1 for tokens that no repetition spans.
+// history returns the last llm.DryHistory tokens of a text as the penalty sees them. -1 stands for a token that no
+// repetition spans: one with a breaker, of a picture, before the last d.Last tokens, or before the text.
 func (d *Dry) history(m *Model, text []int32) []int32 {
 	list := slices.Repeat([]int32{-1}, llm.DryHistory)
 	if d == nil {

@@ -70,11 +70,11 @@ func (m *Model) checkScore(text []int32, likeliest int) error {
 // vocabulary.
 func (m *Model) scored() int { return min(llm.Parts(m.part)[0], m.part) }
 
-// score runs at most most further tokens of a text that Model.Score scores. It queues the scores of the tokens after
-// them, which Score's call of take returns.
-func (s *slot) score(ctx context.Context, most int) error {
+// score runs at most limit further tokens of a text that Model.Score scores. The score of a token needs the tokens
+// before it, so score queues those of the tokens after each that it runs. Model.Score takes them from the queue.
+func (s *slot) score(ctx context.Context, limit int) error {
 	a, begin := s.answer, len(s.cached)
-	end := min(begin+min(most, s.model.scored()), len(a.text)-1)
+	end := min(begin+min(limit, s.model.scored()), len(a.text)-1)
 	in, err := s.inputs(a.text[begin:end])
 	if err != nil {
 		return err

@@ -55,14 +55,15 @@ func (s *slot) reusable(prompt []int32, images []placedImage) int {
 
 // truncate drops all cached tokens except the first ones.
 func (s *slot) truncate(tokens int) {
-	if s.cached, s.guessed = s.cached[:tokens], (guessed{}); tokens == 0 {
+	s.cached, s.guessed = s.cached[:tokens], guessed{}
+	if tokens == 0 {
 		s.written = 0
 	}
 	s.wholeParts, s.moved = min(s.wholeParts, tokens), s.moved && tokens > s.model.keep
 	s.states.goBack(tokens)
 }
 
-// wrote records a run that ends at a position, even if it ends before it is waited for.
+// wrote records that a run which ends at a position was submitted.
 func (s *slot) wrote(end int) {
 	s.written = max(s.written, end)
 	s.states.wrote(end)
@@ -83,7 +84,8 @@ func (r *recurrentStates) wrote(end int) {
 	}
 }
 
-// reach returns how many of the first known tokens have a state after them. At 0 a text begins.
+// reach returns the largest number of first tokens, at most known, with a state after them. It is 0 if there is no such
+// state: the text is then computed from its beginning.
 func (r *recurrentStates) reach(known int) int {
 	best := 0
 	for _, n := range append(r.checkpoints[:], r.last) {
@@ -94,7 +96,7 @@ func (r *recurrentStates) reach(known int) int {
 	return best
 }
 
-// goBack forgets the states after other tokens than the first ones.
+// goBack forgets the states at positions past the given number of tokens.
 func (r *recurrentStates) goBack(tokens int) {
 	if r.last > tokens {
 		r.last = 0
@@ -118,21 +120,21 @@ func (s *slot) prefill(ctx context.Context, prompt []int32) (logits []float32, e
 	return logits, nil
 }
 
-// prefillPart prefills the next part of a text, of at most most tokens. A picture is a part of its own. It returns
+// prefillPart prefills the next part of a text, of at most limit tokens. A picture is a part of its own. It returns
 // logits only for the last part.
-func (s *slot) prefillPart(ctx context.Context, text []int32, most int) ([]float32, error) {
+func (s *slot) prefillPart(ctx context.Context, text []int32, limit int) ([]float32, error) {
 	if p := s.imageAt(len(s.cached)); p != nil {
-		return nil, s.runImage(ctx, p, most)
+		return nil, s.runImage(ctx, p, limit)
 	}
 	next := text[len(s.cached):]
 	next = next[:untilImage(next)]
 	if len(next) == 1 && s.model.slotCount == 1 {
 		return s.run(ctx, s.model.step, next, len(s.cached)+1 == len(text))
 	}
-	// wholeParts counts the tokens, from the beginning on, that were prefilled in parts of exactly this length.
 	part, prompts := s.model.part, s.model.prompts
-	next = next[:s.partLength(min(len(next), most, prompts[len(prompts)-1].rows))]
+	next = next[:s.partLength(min(len(next), limit, prompts[len(prompts)-1].rows))]
 	logits, err := s.run(ctx, s.model.promptOf(len(next)), next, len(s.cached)+len(next) == len(text))
+	// wholeParts counts the tokens, from the beginning on, that were prefilled in parts of exactly this length.
 	if err == nil && len(next) == part && s.wholeParts+part == len(s.cached) {
 		s.wholeParts = len(s.cached)
 	}

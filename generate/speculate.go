@@ -29,9 +29,9 @@ type Speculated struct {
 // maxGuesses bounds Speculation.Tokens.
 const maxGuesses = 64
 
-// drafter guesses how a sequence of tokens continues. draft returns at most most tokens, possibly none.
+// drafter guesses how a sequence of tokens continues. draft returns at most limit tokens, possibly none.
 type drafter interface {
-	draft(ctx context.Context, text []int32, most int) ([]int32, error)
+	draft(ctx context.Context, text []int32, limit int) ([]int32, error)
 }
 
 // openSpeculation loads the programs for speculative decoding: a step for several guesses and, if the options name one,
@@ -187,9 +187,9 @@ const (
 )
 
 // draft implements drafter. It finds the longest earlier occurrence of the text's last tokens, the latest among equally
-// long ones, and returns up to most tokens that followed it there.
-func (lookup) draft(_ context.Context, text []int32, most int) ([]int32, error) {
-	best, at := leastSame-1, 0
+// long ones, and returns up to limit tokens that followed it there.
+func (lookup) draft(_ context.Context, text []int32, limit int) ([]int32, error) {
+	best, at := leastSame-1, 0                          // the length of the best occurrence, and the index after it
 	for end := len(text) - 1; end >= leastSame; end-- { // text[:end] ends as text does
 		same := 0
 		for same < min(mostSame, end) && text[end-1-same] == text[len(text)-1-same] {
@@ -205,7 +205,7 @@ func (lookup) draft(_ context.Context, text []int32, most int) ([]int32, error) 
 	if at == 0 {
 		return nil, nil
 	}
-	next := text[at:min(at+most, len(text))]
+	next := text[at:min(at+limit, len(text))]
 	return slices.Clone(next[:untilImage(next)]), nil
 }
 
@@ -215,15 +215,16 @@ type draftModel struct {
 	text *slot
 }
 
-// draft implements drafter. It decodes greedily with the draft model, until it has most tokens or an end token.
-func (d draftModel) draft(ctx context.Context, text []int32, most int) (guesses []int32, err error) {
+// draft implements drafter. It decodes greedily with the draft model, until it has limit tokens or an end token.
+func (d draftModel) draft(ctx context.Context, text []int32, limit int) (guesses []int32, err error) {
 	logits, err := d.text.prefill(ctx, text)
 	for err == nil {
 		var id int32
 		if id, err = likeliestOf(logits); err != nil {
 			break
 		}
-		if guesses = append(guesses, id); len(guesses) == most || d.tok.IsEnd(id) {
+		guesses = append(guesses, id)
+		if len(guesses) == limit || d.tok.IsEnd(id) {
 			break
 		}
 		logits, err = d.text.run(ctx, d.step, []int32{id}, true)
