@@ -20,13 +20,13 @@ type attention struct {
 	*emit.Emitter
 	self   expr.Expr // the invocation's number in the workgroup
 	tile   schedule.AttentionTile
-	a      *kernel.Attention    // of the kernel
-	ax     kernel.AttentionAxes // ids of its axes
+	a      *kernel.Attention    // what the kernel computes
+	ax     kernel.AttentionAxes // ids of the kernel's axes
 	query0 expr.Expr            // the first query of the tile
 	width  int                  // elements of a row's result
 }
 
-// Numbers of the accumulators that an attention's stores may read (see [kernel.Attention]).
+// Numbers of the results that an attention's stores may read (see [kernel.Attention]).
 const (
 	accTop   = 0 // a row's largest score
 	accTotal = 1 // its sum of weights
@@ -54,9 +54,9 @@ func newAttention(e *emit.Emitter) *attention {
 	return f
 }
 
-// placeAxis binds an axis to the workgroup's tile along it: tile number place of count tiles. In a causal attention,
-// later queries see more keys unless it is Reversed. Then placeAxis takes the tiles of queries in reverse order, so
-// that the workgroups with the most keys begin first.
+// placeAxis binds an axis to the workgroup's coordinate along it. For the axis of queries it sets query0 instead. The
+// workgroup has tile number place of count tiles. In a causal attention that is not Reversed, later queries see more
+// keys. placeAxis then takes the tiles of queries in reverse order, so that workgroups with more keys begin earlier.
 func (f *attention) placeAxis(t schedule.AxisTiles, place, count expr.Expr) {
 	extent := f.K.Parallel[t.Axis]
 	switch {
@@ -87,7 +87,7 @@ func (f *attention) bindRow(row expr.Expr) {
 	f.bindRowAt(row, f.Limit(f.queryOf(row), f.K.Parallel[f.ax.Query], f.queries()))
 }
 
-// bindRowAt binds the axes of a row of the tile, as bindRow does, for a row with a known query.
+// bindRowAt is bindRow for a row with a known query.
 func (f *attention) bindRowAt(row, query expr.Expr) {
 	if f.K.Parallel[f.ax.Query].Is(1) {
 		query = expr.Of("0u")
@@ -107,20 +107,20 @@ func (f *attention) bindNamed(axis int, name string, at expr.Expr) {
 	f.BindAxisLater(axis, name, at)
 }
 
-// seen returns the end of the keys that a query sees, and firstSeen the first of them.
+// seen returns the end of the keys that a query sees, and firstSeen the first of these keys.
 func (f *attention) seen(query expr.Expr) expr.Expr      { return f.atQuery(query, f.K.Seen) }
 func (f *attention) firstSeen(query expr.Expr) expr.Expr { return f.atQuery(query, f.K.FirstSeen) }
 
-// atQuery returns the value of a function of the query's coordinate.
-func (f *attention) atQuery(query expr.Expr, function func(kernel.Index) kernel.Index) expr.Expr {
+// atQuery returns the GLSL expression of keyOf(query). keyOf, such as K.Seen, maps the coordinate of a query to a key.
+func (f *attention) atQuery(query expr.Expr, keyOf func(kernel.Index) kernel.Index) expr.Expr {
 	f.OpenScope()
 	defer f.Close()
 	f.BindAxis(f.ax.Query, query)
-	return f.Coordinate(function(kernel.Axis(f.ax.Query, f.K.Parallel[f.ax.Query])))
+	return f.Coordinate(keyOf(kernel.Axis(f.ax.Query, f.K.Parallel[f.ax.Query])))
 }
 
-// keyRange declares the first key of the workgroup's split, and the end of the keys that any of its rows sees. It skips
-// steps of keys that are before the windows of all rows.
+// keyRange declares the first key of the workgroup's split, and the end of the keys in the split that any of the
+// workgroup's rows sees. The keys of all splits begin at the last whole step that is not after any row's first key.
 func (f *attention) keyRange() (first, end expr.Expr) {
 	// The last query of the tile sees the most keys.
 	last := expr.Plus(f.query0, expr.Uint(f.queries()-1))
@@ -133,6 +133,7 @@ func (f *attention) keyRange() (first, end expr.Expr) {
 	start := expr.Of("0u")
 	if f.K.SkipsFirst() {
 		step := expr.Uint(max(f.tile.Step, 1))
+		// Rounded down to whole steps. The first query of the tile has the earliest first key.
 		start = f.Named("start", expr.Binary("*", expr.Binary("/", f.firstSeen(f.query0), step), step))
 	}
 	splits := f.K.Parallel[f.ax.Split]
@@ -145,8 +146,8 @@ func (f *attention) keyRange() (first, end expr.Expr) {
 }
 
 // keyLoop opens the loop over the keys, step keys at a time, and returns the first key of a step. The loop is never
-// unrolled: unrolling gains nothing and slows down drivers. lavapipe of Mesa 26.1 even crashes if a workgroup of an
-// unrolled loop has no step.
+// unrolled: unrolling gains nothing and slows down drivers. lavapipe of Mesa 26.1 even crashes if the loop is unrolled
+// and a workgroup executes no iteration.
 func (f *attention) keyLoop(first, end expr.Expr, step int) expr.Expr {
 	return f.OpenFor(emit.DontUnroll, "key0", first, end, expr.Uint(step))
 }
@@ -158,11 +159,11 @@ func (f *attention) splitLength(splits int64) expr.Expr {
 		each := ceil.Div(keys.Add, splits)
 		return expr.Uint(ceil.Multiple(each, tile))
 	}
-	tiles := expr.Binary("/", f.Dim(keys.Plus(splits*tile-1)), expr.Uint(splits*tile))
+	tiles := expr.Binary("/", f.Dim(keys.Plus(splits*tile-1)), expr.Uint(splits*tile)) // of a split, rounded up
 	return f.Variable("uint", "each", expr.Binary("*", tiles, expr.Uint(tile)))
 }
 
-// dotAxis and valueAxis are the axes along which Q and K, and V, are read four elements at a time.
+// dotAxis is the axis along which Q and K are read four elements at a time, and valueAxis this axis of V.
 func (f *attention) dotAxis() emit.Along { return emit.Along{Axis: f.ax.Dot, Extent: f.a.Dot} }
 func (f *attention) valueAxis() emit.Along {
 	return emit.Along{Axis: f.ax.Value, Extent: ir.D(f.width)}
@@ -190,12 +191,12 @@ func (f *attention) adjusted(s expr.Expr) expr.Expr {
 	return s
 }
 
-// factor returns the number by which an attention that computes a gradient multiplies the softmax weight of the
-// bound row and key (see kernel.AttentionFactor). The product is the derivative by the score, before the softcap.
-// dot is the dot product of Q and K, and other the dot product of Factor.Q and Factor.K.
+// factor returns the factor of the softmax weight of the bound row and key, in an attention that computes a gradient
+// (see kernel.AttentionFactor). Weight times factor is the derivative by the score before the softcap. dot is the dot
+// product of Q and K, and other the dot product of Factor.Q and Factor.K.
 func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	x := expr.Binary("-", other, f.AsFloat(f.a.Factor.Delta))
-	if f.a.Softcap != 0 { // times the derivative of the softcap: that of tanh(s) is 1 - tanh(s)^2
+	if f.a.Softcap != 0 { // times the derivative of the softcap: tanh'(s) = 1 - tanh(s)^2
 		f.Helper("tanh_safe", "float")
 		tanh := f.Variable("float", "bent", expr.Call("tanh_safe", expr.Binary("*", dot, f.FloatLit(f.a.Scale))))
 		x = expr.Binary("*", x, expr.Binary("-", expr.Of("1.0"), expr.Binary("*", tanh, tanh)))
@@ -203,24 +204,24 @@ func (f *attention) factor(dot, other expr.Expr) expr.Expr {
 	return x
 }
 
-// rebase declares two variables for best, the new largest score. shift is best, or 0 while every key is masked, so
-// that it is finite in the weights 2^(score - shift). correction is the factor that rescales the sums so far, which
-// are relative to top, the largest score before.
+// rebase declares two variables. shift is the new largest score, best. While every key is masked, best is -inf, and
+// shift is 0, so that the weights 2^(score - shift) are not NaN. correction = 2^(top - shift) is the factor that
+// rescales the sums so far, because these are relative to top, the largest score before.
 func (f *attention) rebase(best expr.Expr, top expr.Expr) (shift, correction expr.Expr) {
 	shift = f.Variable("float", "shift", expr.Choose(expr.Binary("==", best, f.lowest()), expr.Of("0.0"), best))
 	return shift, f.Variable("float", "correction", expr.Call("exp2", expr.Binary("-", top, shift)))
 }
 
-// storeOnce writes the stores that happen once per row, under the condition first.
-func (f *attention) storeOnce(first expr.Expr) {
+// storeOnce writes the stores that happen once per row. Only invocations with isFirst execute them.
+func (f *attention) storeOnce(isFirst expr.Expr) {
 	if _, perRow := f.SplitStores(); len(perRow) > 0 {
-		f.OpenIf(first)
+		f.OpenIf(isFirst)
 		f.StoreAll(perRow)
 		f.Close()
 	}
 }
 
-// storeQuad stores four neighbours of a row's result, unless they are past its end.
+// storeQuad stores sum, which is vec4 number quad of a row's result. It leaves out elements past the end of the row.
 func (f *attention) storeQuad(quad, sum expr.Expr) {
 	stores, _ := f.SplitStores()
 	bind := func() { f.BindAcc(accSums, expr.At(sum, emit.Lane)) }
@@ -228,7 +229,7 @@ func (f *attention) storeQuad(quad, sum expr.Expr) {
 		f.RunLanes(emit.Run{Axis: f.ax.Value, Width: 4, Base: expr.Times(quad, 4)}, emit.ValuesOf(stores), stores, bind)
 		return
 	}
-	// The end of a row may be inside of a quad, so its elements are stored one by one.
+	// The end of the row may be inside the quad, so the elements are stored one by one.
 	f.OpenLanes(4)
 	col := f.Variable("uint", "col", expr.Flat(quad, 4, emit.Lane))
 	f.OpenIf(expr.Binary("<", col, expr.Uint(f.width)))
@@ -239,7 +240,7 @@ func (f *attention) storeQuad(quad, sum expr.Expr) {
 	f.Close()
 }
 
-// ifRow binds row r of the tile and calls body, in a block that runs only if the row exists.
+// ifRow writes a block that runs only if row r of the tile exists. It binds the row's axes there and calls body.
 func (f *attention) ifRow(r expr.Expr, body func()) {
 	queries := f.K.Parallel[f.ax.Query]
 	if !schedule.DivisibleBy(queries, f.queries()) {
@@ -254,17 +255,18 @@ func (f *attention) ifRow(r expr.Expr, body func()) {
 type flashRows struct {
 	*attention
 	lane  expr.Expr // the invocation's number among the lanes of a row
-	lanes int
-	rows  int // number of rows of an invocation
-	keys  int // number of keys of an invocation in a step
-	quads int // number of vec4 of a row's result in an invocation
-	// Arrays with an element per row: the largest score, the sum of weights, the weighted sums. score has one per row
-	// and key.
-	top, total, sums, score expr.Array
+	lanes int       // number of lanes of a row
+	rows  int       // number of rows of an invocation
+	keys  int       // number of keys of an invocation in a step
+	quads int       // number of vec4 of a row's result in an invocation
+
+	top, total expr.Array // by row: the largest score so far, and the sum of weights
+	sums       expr.Array // by row and vec4: the weighted sum of values
+	score      expr.Array // by row and key
 }
 
-// sum returns the n-th vec4 of row i's weighted sum, and scoreAt the score of row i and key j. The rows, keys and vec4s
-// are counted among those of the invocation.
+// sum returns the n-th vec4 of row i's weighted sum, and scoreAt the score of row i and key j. i, j and n count the
+// rows, keys and vec4s of the invocation.
 func (f *flashRows) sum(i, n expr.Expr) expr.Expr     { return f.sums.At(expr.Flat(i, f.quads, n)) }
 func (f *flashRows) scoreAt(i, j expr.Expr) expr.Expr { return f.score.At(expr.Flat(i, f.keys, j)) }
 

@@ -13,15 +13,14 @@ import (
 )
 
 // EmitMatrix writes an attention on cooperative matrices of subgroup scope. Every subgroup owns a fragment of rows, and
-// keeps their queries and results in registers. Keys and values pass through shared memory for all
-// subgroups, TileN keys at a time. Scores are f32. Weights are rounded to f16, the operand type of cooperative
-// matrices.
-//
-// Several subgroups may share rows (flash_coopmat). Each multiplies its part of the contraction axis. They add up the
-// scores in shared memory, and each computes its part of the results.
+// keeps the rows' queries and results in registers. Keys and values pass through shared memory for all subgroups, TileN
+// keys at a time. Scores are f32. Weights are rounded to f16, the operand type of cooperative matrices.
 //
 // If the device can reduce and convert fragments (flash_coopmat2), scores stay in registers. Otherwise (flash_coopmat)
 // each subgroup converts its scores to weights in shared memory.
+//
+// With flash_coopmat, several subgroups may share rows. Each multiplies its part of the contraction axis. They add up
+// the scores in shared memory, and each computes its part of the results.
 func EmitMatrix(e *emit.Emitter) {
 	s := e.Sched.(kernel.FlashMatrix)
 	f := newAttention(e)
@@ -38,7 +37,9 @@ func EmitMatrix(e *emit.Emitter) {
 	// In fragments: a subgroup's part of the contraction axis and of the results, and the keys of a tile.
 	m.dots, m.cols, m.keys = int(f.a.Dot.Add)/m.frag/m.parts, f.width/m.frag/m.parts, s.TileN/m.frag
 	m.stages = max(s.Stages, 1)
-	m.declare()
+	m.shareArrays()
+	m.placeInvocation()
+	m.declareRegisters()
 	m.readQueries()
 	first, end := m.keyRange()
 	m.run(first, end)
@@ -72,7 +73,7 @@ type flashMatrix struct {
 	// score so far in each column of fragments.
 	shift, total, top            expr.Expr
 	largerOf, add, larger, power expr.Expr // names of GLSL functions of fragment elements
-	scoreOf, weightOf            expr.Expr
+	scoreOf, weightOf            expr.Expr // these too
 }
 
 // fragment is the type of a fragment. use is A, B or Accumulator.
@@ -87,8 +88,8 @@ func (m *flashMatrix) fragment(use string) string {
 // lanesPerRow is the number of invocations of a subgroup that share a row.
 func (m *flashMatrix) lanesPerRow() int { return m.s.Subgroup / m.frag }
 
-// declare declares the shared arrays and registers, and sets the results to zero.
-func (m *flashMatrix) declare() {
+// shareArrays declares the arrays in shared memory.
+func (m *flashMatrix) shareArrays() {
 	s := m.s
 	m.tiles = m.Share("uvec4", "tiles", m.stages*s.TileN*(m.keyPitch()+m.valuePitch()))
 	m.scratch = m.Share("float", "fragments", m.subgroups*m.frag*m.frag)
@@ -96,6 +97,10 @@ func (m *flashMatrix) declare() {
 		m.shared = m.Share("float", "scores", m.subgroups*m.frag*schedule.ScorePitch(s))
 		m.weights = m.Share("uint", "weights", m.subgroups*m.frag*schedule.WeightPitch(s))
 	}
+}
+
+// placeInvocation declares the place of a subgroup in the tile, and of an invocation in a fragment.
+func (m *flashMatrix) placeInvocation() {
 	m.row0 = m.Variable("uint", "row0", expr.Times(expr.Quotient(expr.Of("gl_SubgroupID"), m.parts, m.subgroups),
 		m.frag))
 	m.part = m.Named("part", expr.Remainder(expr.Of("gl_SubgroupID"), m.parts, m.subgroups))
@@ -105,8 +110,12 @@ func (m *flashMatrix) declare() {
 		m.own = m.Variable("uint", "own", expr.Times(expr.Of("gl_SubgroupID"), m.frag))
 	}
 	perRow := m.lanesPerRow()
-	m.row = m.Variable("uint", "frag_row", expr.Quotient(expr.Of("gl_SubgroupInvocationID"), perRow, s.Subgroup))
-	m.lane = m.Named("lane_of_row", expr.Remainder(expr.Of("gl_SubgroupInvocationID"), perRow, s.Subgroup))
+	m.row = m.Variable("uint", "frag_row", expr.Quotient(expr.Of("gl_SubgroupInvocationID"), perRow, m.s.Subgroup))
+	m.lane = m.Named("lane_of_row", expr.Remainder(expr.Of("gl_SubgroupInvocationID"), perRow, m.s.Subgroup))
+}
+
+// declareRegisters declares the registers, and sets the results to zero.
+func (m *flashMatrix) declareRegisters() {
 	m.queryFrags = m.Array(m.fragment("A"), "queries", m.dots)
 	acc := m.fragment("Accumulator")
 	m.sumFrags = m.Filled(acc, "sums", m.cols, "n", func(n expr.Expr) expr.Expr {
@@ -128,7 +137,7 @@ func (m *flashMatrix) declare() {
 	m.Assign(m.total, expr.Call(acc, expr.Of("0.0")))
 }
 
-// keyPitch and valuePitch return the distances between lines of a tile of keys or values, in octets (eight elements).
+// keyPitch and valuePitch return the distance between lines of a tile of keys or of values, in octets (eight elements).
 func (m *flashMatrix) keyPitch() int {
 	return schedule.StagedPitch(int(m.a.Dot.Add), schedule.OctetElems)
 }
@@ -141,6 +150,7 @@ func (m *flashMatrix) defineFunctions() {
 		m.Define(fmt.Sprintf("float %s(%s)", name, params), func() { m.Return(expr.Of(body)) })
 		return expr.Of(name)
 	}
+	// coopMatPerElementNV passes the place of an element in its fragment before the element.
 	place := "const in uint row, const in uint col, const in float "
 	m.largerOf = function("larger_of", "const in float a, const in float b", "max(a, b)")
 	m.add = function("sum_of", "const in float a, const in float b", "a + b")
@@ -160,7 +170,7 @@ func (m *flashMatrix) scalesLate() bool {
 	return m.inRegisters && m.a.Mask == nil && m.a.Softcap == 0 && m.a.Scale > 0
 }
 
-// captured lists the variables of main that the score function needs.
+// captured lists the variables of main that the score function needs, as further arguments.
 func (m *flashMatrix) captured() []expr.Expr { return m.Captured(len(m.K.Parallel), m.query0) }
 
 // scoreFunction defines the GLSL function that computes the score of a fragment's element from its dot product. With
@@ -216,7 +226,7 @@ func (m *flashMatrix) store() {
 
 // storeFragment stores the columns of the scratch array that belong to this invocation's row, as fragment n.
 func (m *flashMatrix) storeFragment(n expr.Expr) {
-	// each is the number of quads that an invocation stores of a row's fragment. Some may have none.
+	// each is the number of quads that an invocation stores of its row. Some invocations may have none.
 	each := max(m.frag/4/m.lanesPerRow(), 1)
 	m.Repeat("q", each, func(q expr.Expr) {
 		local := expr.Flat(m.lane, each, q)
@@ -239,8 +249,8 @@ func (m *flashMatrix) toScratch(fragment expr.Expr) {
 	m.StoreMatrix(fragment, m.scratch, expr.Times(m.own, m.frag), m.frag, "Row")
 }
 
-// rowStats returns the largest score (see store) and the sum of weights of the invocation's row. With inRegisters, top
-// is nil if no store uses it.
+// rowStats returns the largest score and the sum of weights of the invocation's row, for the stores. The largest score
+// is the shift. With inRegisters, top is nil if no store uses it.
 func (m *flashMatrix) rowStats() (top, total expr.Expr) {
 	if !m.inRegisters { // each lane of the row has a part of the sum
 		m.SumLanes(m.total, m.lanesPerRow()/2)
@@ -269,7 +279,7 @@ func (m *flashMatrix) usesTop() bool {
 // storeOnceIn writes the stores that happen once per row, for the given row.
 func (m *flashMatrix) storeOnceIn(row expr.Expr, top, total expr.Expr) {
 	if _, perRow := m.SplitStores(); len(perRow) == 0 {
-		return
+		return // and leave out an empty block
 	}
 	m.ifRow(row, func() {
 		m.BindAcc(accTop, top)

@@ -31,9 +31,12 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 	// one. With a condition, NVIDIA's compiler generates seven times as much code for the loop, which is slower,
 	// sometimes much slower (M-causal).
 	m.last = expr.Binary("-", end, expr.Uint(1))
-	switch seen := m.K.Seen(kernel.Axis(m.ax.Query, m.K.Parallel[m.ax.Query])); {
-	case first.Is("0u") && seen.Minus(kernel.Const(1)).NonNegative(): // every query sees a key
+	seen := m.K.Seen(kernel.Axis(m.ax.Query, m.K.Parallel[m.ax.Query]))
+	everyQuerySeesKey := first.Is("0u") && seen.Minus(kernel.Const(1)).NonNegative()
+	switch {
+	case everyQuerySeesKey:
 	case m.loadsKeyZero() && !device.RunsLoopsWithoutTrips(m.Caps):
+		// max, because end may be 0.
 		m.last = m.Named("last_key", expr.Binary("-", expr.Call("max", end, expr.Of("1u")), expr.Of("1u")))
 	default:
 		m.OpenIf(expr.Binary("<", first, end))
@@ -48,9 +51,9 @@ func (m *flashMatrix) run(first, end expr.Expr) {
 	m.Close()
 }
 
-// loadsKeyZero reports whether key 0 and its value can be loaded even if there are no keys. A buffer always has room
-// for the bound of its symbols. But an index that was loaded itself could be anything, and a clamp may divide by the
-// extent.
+// loadsKeyZero reports whether key 0 and its value can be loaded even if there are no keys. They can if their indices
+// are computed: a buffer always has room for the bounds of its symbols, the largest allowed extents. An index that is
+// itself loaded could be anything, and a clamp may divide by an extent of 0.
 func (m *flashMatrix) loadsKeyZero() bool {
 	inside := m.K.Fold.Max() > 0
 	kernel.Walk([]*kernel.Expr{m.a.K, m.a.V}, func(e *kernel.Expr) {
@@ -82,8 +85,8 @@ func (m *flashMatrix) begin(first expr.Expr) {
 }
 
 // step writes the code for the tile of keys that begins at key0. scores[which] has the scores of this tile, and the
-// code leaves the scores of the next one in the other array. Tiles within the first allSee keys need no mask, because
-// all rows of the subgroup see these keys.
+// code leaves the scores of the next tile in scores[1-which]. A tile within the first allSee keys needs no mask,
+// because all rows of the subgroup see these keys.
 func (m *flashMatrix) step(key0, allSee expr.Expr, which int) {
 	m.OpenScope()
 	defer m.Close()
@@ -114,8 +117,7 @@ func (m *flashMatrix) valueTile(stage int) expr.Expr {
 }
 
 // tileMover returns the mover of a tile with the given number of lines, such as keys, of width elements each.
-func (m *flashMatrix) tileMover(lines, width int,
-	load func(i, from, line, octet expr.Expr, keep func(value expr.Expr))) *emit.Mover {
+func (m *flashMatrix) tileMover(lines, width int, load emit.LoadUnit) *emit.Mover {
 	pitch := schedule.StagedPitch(width, schedule.OctetElems)
 	return &emit.Mover{E: m.Emitter, Self: m.self, Lines: lines, PerLine: width / schedule.OctetElems, Line: "line",
 		Unit: "octet", Load: load, Store: func(tile, line, octet, value expr.Expr) {
@@ -123,8 +125,9 @@ func (m *flashMatrix) tileMover(lines, width int,
 		}}
 }
 
-// octet returns eight neighbours of an operand along an axis, from element at on. They are f16, in the four words of a
-// uvec4. They are loaded unchanged, decoded together from a block, or computed.
+// octet returns eight neighbours of an operand along an axis, from element at on, as f16 in the four words of a uvec4.
+// It loads them unchanged if the operand is an f16 buffer, decodes them together if it is a block buffer, and otherwise
+// computes them.
 func (m *flashMatrix) octet(v *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
 	w := schedule.Unrounded(v, ir.F16)
 	halves := w.Kind == kernel.ExprLoad && m.K.Bindings[w.Bind].DType == ir.F16
@@ -136,14 +139,15 @@ func (m *flashMatrix) octet(v *kernel.Expr, a emit.Along, at expr.Expr) expr.Exp
 	case blocks.LoadsOctets(m.Emitter, w, a):
 		return expr.Call(blocks.OctetDecoder(m.Emitter, m.Buffers[w.Bind]), expr.Narrow(m.IndexAt(w.Index, a.Axis, at)))
 	}
-	half := func(name string, at expr.Expr) string {
+	packedQuad := func(name string, at expr.Expr) string { // two words with elements at to at+3
 		t := m.Quad(v, a, at, name, emit.Inside)
 		if !expr.IsPlain(t) {
 			t = m.Variable("vec4", name, t)
 		}
 		return fmt.Sprintf("packHalf2x16(%s.xy), packHalf2x16(%s.zw)", t, t)
 	}
-	return expr.Of(fmt.Sprintf("uvec4(%s, %s)", half("low", at), half("high", expr.Plus(at, expr.Uint(4)))))
+	return expr.Of(fmt.Sprintf("uvec4(%s, %s)", packedQuad("low", at),
+		packedQuad("high", expr.Plus(at, expr.Uint(4)))))
 }
 
 // readQueries loads the queries of all rows into fragments, through the shared memory of the tiles.
@@ -158,7 +162,7 @@ func (m *flashMatrix) readQueries() {
 			keep(m.octet(m.a.Q, m.dotAxis(), expr.Times(octet, schedule.OctetElems)))
 		}).Move(expr.Uint(first))
 		m.Barrier()
-		if lines < s.TileM { // only the subgroups with these rows
+		if lines < s.TileM { // only subgroups with these rows load them
 			m.Open(&syntax.If{Cond: expr.Format("%s / %du == %du", m.row0, lines, first/lines)})
 		} else {
 			m.OpenScope()
@@ -173,17 +177,17 @@ func (m *flashMatrix) readQueries() {
 	}
 }
 
-// mover returns the mover of a tile of keys or values. Past the last key that any row sees, it loads that key again,
-// and sets values to 0. Elements are rounded only when they are packed: a separate rounding takes a dozen instructions
-// per element, and the code of a fetch is repeated for every round of every tile.
+// mover returns the mover of a tile of keys or values. For a key past the last one that any row sees, it loads the last
+// key again, or a value of 0. Elements are rounded only when they are packed: a separate rounding takes a dozen
+// instructions per element, and the code of a fetch is repeated for every round of every tile.
 func (m *flashMatrix) mover(v *kernel.Expr, a emit.Along) *emit.Mover {
 	v = schedule.Unrounded(v, ir.F16)
 	values := a.Axis == m.ax.Value       // otherwise keys
 	cut := m.a.Causal || !m.wholeTiles() // a tile may extend past the last key
 	return m.tileMover(m.s.TileN, int(a.Extent.Add), func(_, key0, line, octet expr.Expr, keep func(value expr.Expr)) {
-		first, known := expr.LiteralOf(key0)
+		first, firstKnown := expr.LiteralOf(key0)
 		end, endKnown := expr.LiteralOf(m.end)
-		inside := known && endKnown && first.V+int64(m.s.TileN) <= end.V
+		inside := firstKnown && endKnown && first.V+int64(m.s.TileN) <= end.V // the tile ends within the keys
 		key := m.Named("key", expr.Plus(key0, line))
 		at := key
 		if !inside {
@@ -198,8 +202,8 @@ func (m *flashMatrix) mover(v *kernel.Expr, a emit.Along) *emit.Mover {
 	})
 }
 
-// multiplyKeys multiplies the queries by the j-th fragment of a tile of keys, which begins at index place in shared
-// memory, and sets the scores.
+// multiplyKeys sets the j-th fragment of scores to the product of the queries and the j-th fragment of a tile of keys.
+// The tile begins at index place in shared memory.
 func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
 	sum := scores.At(j)
 	m.Assign(sum, expr.Call(m.fragment("Accumulator"), expr.Of("0.0")))
@@ -210,7 +214,8 @@ func (m *flashMatrix) multiplyKeys(scores expr.Array, j, place expr.Expr) {
 	})
 }
 
-// multiplyValues multiplies the weights by the j-th fragment of the tile of values at place, and adds to the results.
+// multiplyValues multiplies the j-th fragment of weights by the j-th fragment of a tile of values, and adds the product
+// to the results. The tile begins at index place in shared memory.
 func (m *flashMatrix) multiplyValues(scores expr.Array, j, place expr.Expr) {
 	weight := m.weightOfFragment(scores, j)
 	m.Repeat("n", m.cols, func(n expr.Expr) {

@@ -10,8 +10,9 @@ import (
 )
 
 // weigh converts the scores of a tile of keys to weights, 2^(score - shift), and rescales the sums so far when the
-// shift changes. The weights go to shared memory. With inRegisters, weigh only computes the shift, and weightOfFragment
-// converts each fragment where it is used. The tile begins at key0. All rows of the subgroup see the first allSee keys.
+// shift changes. The weights go to shared memory and from there to weightFrags. With inRegisters, weigh only updates
+// the shift, and weightOfFragment converts each fragment before its use. The tile begins at key0. All rows of the
+// subgroup see the first allSee keys.
 func (m *flashMatrix) weigh(scores expr.Array, key0, allSee expr.Expr) {
 	m.Blank()
 	if m.inRegisters {
@@ -52,7 +53,7 @@ func (m *flashMatrix) updateShift(scores expr.Array) {
 	grew := m.Variable("bool", "grew", expr.Of("false"))
 	growth := m.Variable(m.fragment("Accumulator"), "growth", expr.Binary("-", m.scaled(m.top), m.shift))
 	// Each invocation looks at its own elements of the fragment, and subgroupAny joins the answers.
-	e := syntax.Ident(m.Free("e"))
+	e := syntax.Ident(m.Free("e")) // the loop variable
 	m.Open(&syntax.For{Hint: emit.Unroll,
 		Init: &syntax.Declare{Type: "int", Vars: []syntax.Var{{Name: e.Text, Init: expr.Int(0)}}},
 		Cond: expr.Format("%s < %s.length()", e, growth), Post: &syntax.Assign{To: e, Op: "++"}})
@@ -72,7 +73,7 @@ func (m *flashMatrix) raise() {
 	if m.scalesLate() {
 		m.Assign(best, m.scaled(best))
 	}
-	m.Do("coopMatPerElementNV", best, best, m.larger, m.shift)
+	m.Do("coopMatPerElementNV", best, best, m.larger, m.shift) // the shift never falls
 	m.Do("coopMatPerElementNV", correction, m.shift, m.power, best)
 	m.Assign(m.shift, best)
 	m.Assign(m.total, expr.Binary("*", m.total, correction))
@@ -87,27 +88,22 @@ func (m *flashMatrix) scaled(x expr.Expr) expr.Expr {
 	return expr.Binary("*", x, m.FloatLit(m.a.Scale))
 }
 
-// scoreFragments turns the results of Q*K into scores: it masks keys, and scales unless that comes later. It skips both
-// for a tile that ends within the first allSee keys, which all rows of the subgroup see.
+// scoreFragments turns dot products into scores: it masks keys, and scales the products unless that comes later
+// (scalesLate). A tile that ends within the first allSee keys needs no mask, because all rows of the subgroup see these
+// keys.
 func (m *flashMatrix) scoreFragments(scores expr.Array, key0, allSee expr.Expr) {
-	each := func() {
-		m.Repeat("j", m.keys, func(j expr.Expr) {
-			score := scores.At(j)
-			args := []expr.Expr{score, score, m.scoreOf, m.row0, expr.Plus(key0, expr.Times(j, m.frag))}
-			m.Do("coopMatPerElementNV", append(args, m.captured()...)...)
-		})
-	}
-	switch {
-	case m.a.Mask != nil:
-		each()
-	case m.scalesLate() && !m.a.Causal && m.wholeTiles(): // all rows see all keys of every tile
-	case m.scalesLate():
+	if m.scalesLate() { // there is nothing to do except to mask
+		if !m.a.Causal && m.wholeTiles() {
+			return // all rows see all keys of every tile
+		}
 		m.Open(&syntax.If{Cond: expr.Binary(">", expr.Plus(key0, expr.Uint(m.s.TileN)), allSee)})
-		each()
-		m.Close()
-	default:
-		each()
+		defer m.Close()
 	}
+	m.Repeat("j", m.keys, func(j expr.Expr) {
+		score := scores.At(j)
+		args := []expr.Expr{score, score, m.scoreOf, m.row0, expr.Plus(key0, expr.Times(j, m.frag))}
+		m.Do("coopMatPerElementNV", append(args, m.captured()...)...)
+	})
 }
 
 // wholeTiles reports whether the number of keys is always a multiple of two tiles, which the loop body processes.
@@ -163,10 +159,9 @@ func (m *flashMatrix) shareScores(scores expr.Array) {
 	}
 }
 
-// readScores computes the invocation's scores of one query row into mine, for the keys from key0 on. If several
-// subgroups share the row (m.parts), each has stored a partial dot product in shared memory, and readScores adds them
-// up. The argument first is the line of shared memory with the part of the first of these subgroups. readScores raises
-// best to the largest score of the row.
+// readScores sets mine to the invocation's scores of its row, for the tile that begins at key0, and raises best to the
+// largest score of the row. If several subgroups share the row (m.parts), each has stored partial dot products in
+// shared memory, and readScores adds them up. first is the line with the dot products of the first of these subgroups.
 func (m *flashMatrix) readScores(mine expr.Array, best, first, key0 expr.Expr) {
 	each := m.s.TileN / m.lanesPerRow()
 	m.Repeat("c", each, func(c expr.Expr) {

@@ -7,9 +7,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// This file has the attention whose tiles are stored step by step along the contraction axis, as in matmul/steps.go.
-// Queries and keys are stored along the contraction axis of Q*K, weights and values along the keys. An invocation then
-// needs registers for one step only, so it can hold more scores and reuses each vector from shared memory more often.
+// This file has the attention with tiles in steps along a contraction axis, as in matmul/steps.go: a tile has element 0
+// of all its rows, then element 1 of all rows, and so on. The contraction axis of Q*K has the elements of a query or
+// key; in weights*V it has the keys. An invocation needs registers for one step only. So it can hold more scores, and
+// uses each vector that it reads from shared memory more often.
 //
 // Queries stay in shared memory. Keys and values have two stages: while invocations multiply a step or compute weights,
 // they prefetch the next step into registers.
@@ -27,9 +28,9 @@ func (t *flashTile) shareSteps() {
 	t.weights = t.Share("vec4", "weights", s.TileN*schedule.StepPitch(s.TileM))
 }
 
-// loopOverSteps writes the loop over the keys from first to end, a tile of keys at a time. A tile is loaded in steps
-// of TileK elements: first all steps of the keys, and then of the values. While a step is multiplied, the next one is
-// on its way to registers.
+// loopOverSteps writes the loop over the keys from first to end, a tile of keys at a time. It loads a tile in steps:
+// first its keys, TileK elements of each at a time, and then its values, for TileK keys at a time. While a step is
+// multiplied, the next one is on its way to registers.
 func (t *flashTile) loopOverSteps(first, end expr.Expr) {
 	s := t.s
 	valueQuads := schedule.ValueQuads(t.width)
@@ -41,7 +42,7 @@ func (t *flashTile) loopOverSteps(first, end expr.Expr) {
 	}, nil)
 	keys.Declare("vec4", "next_keys")
 	values.Declare("vec4", "next_values")
-	t.stageQueries()
+	t.stageQueries() // the barrier before the first multiplication makes them visible
 	t.Blank()
 	key0 := t.keyLoop(first, end, s.TileN)
 	t.score = t.Filled("vec4", "score", s.ThreadM*s.ThreadN/4, "i", func(i expr.Expr) expr.Expr {
@@ -98,41 +99,50 @@ func (t *flashTile) keepWeights() {
 // multiplyKeys multiplies a step of the queries by a step of the keys, and adds to the scores.
 func (t *flashTile) multiplyKeys(d0, stage expr.Expr) {
 	s := t.s
-	t.multiplyStep(d0, "queries4", t.qTile, "keys4", s.ThreadN/4, func(depth, j expr.Expr) expr.Expr {
-		return expr.Plus(stage, expr.Flat(depth, schedule.StepPitch(s.TileN),
-			expr.Plus(t.lane, expr.Times(j, t.lanes))))
-	}, func(i, j expr.Expr) expr.Expr { return t.fourKeys(t.score, i, j) })
+	t.multiplyStep(stepProduct{left: t.qTile, leftName: "queries4", first: d0, rightName: "keys4", quads: s.ThreadN / 4,
+		rightAt: func(depth, j expr.Expr) expr.Expr {
+			return expr.Plus(stage, expr.Flat(depth, schedule.StepPitch(s.TileN),
+				expr.Plus(t.lane, expr.Times(j, t.lanes))))
+		},
+		sum: func(i, j expr.Expr) expr.Expr { return t.fourKeys(t.score, i, j) }})
 }
 
 // multiplyValues multiplies a step of the weights by a step of the values, and adds to the sums.
 func (t *flashTile) multiplyValues(v0, stage expr.Expr) {
-	t.multiplyStep(v0, "weights4", t.weights, "values4", t.quads, func(depth, n expr.Expr) expr.Expr {
-		return expr.Plus(stage, expr.Flat(depth, schedule.ValueQuads(t.width), t.valueColumn(n)))
-	}, t.sum)
+	t.multiplyStep(stepProduct{left: t.weights, leftName: "weights4", first: v0, rightName: "values4", quads: t.quads,
+		rightAt: func(depth, n expr.Expr) expr.Expr {
+			return expr.Plus(stage, expr.Flat(depth, schedule.ValueQuads(t.width), t.valueColumn(n)))
+		},
+		sum: t.sum})
 }
 
-// multiplyStep multiplies one step of TileK elements. The left operand is the invocation's rows in the shared array
-// left, from element first on; its registers are named leftName. The right operand is in the tile: each element has
-// `quads` vec4, and vec4 j of an element is at index at(element, j). multiplyStep adds the result for row i and vec4 j
-// to sum(i, j).
-func (t *flashTile) multiplyStep(first expr.Expr, leftName string, left expr.Expr, rightName string, quads int,
-	at func(depth, j expr.Expr) expr.Expr, sum func(i, j expr.Expr) expr.Expr) {
+// stepProduct describes the multiplication of one step: of the invocation's rows of a left operand in shared memory by
+// its vec4s of the right operand, which is in the tile of keys and values.
+type stepProduct struct {
+	left                expr.Expr                          // shared array of the left operand
+	first               expr.Expr                          // the step's first element in left
+	leftName, rightName string                             // names of the registers
+	quads               int                                // the invocation's vec4s in an element of the right operand
+	rightAt             func(depth, j expr.Expr) expr.Expr // index in kvTile of vec4 j of the step's element depth
+	sum                 func(i, j expr.Expr) expr.Expr     // the sum to which the product of row i and vec4 j is added
+}
+
+// multiplyStep multiplies the operands of one step of TileK elements, and adds the products to the sums.
+func (t *flashTile) multiplyStep(p stepProduct) {
 	s := t.s
 	t.Blank()
 	t.Repeat("depth", s.TileK, func(depth expr.Expr) {
-		rows := t.Array("vec4", leftName, s.ThreadM/4)
-		t.Repeat("i", s.ThreadM/4, func(i expr.Expr) {
-			place := expr.Flat(expr.Plus(first, depth), schedule.StepPitch(s.TileM),
-				expr.Plus(t.row, expr.Times(i, t.strip)))
-			t.Assign(rows.At(i), expr.At(left, place))
+		rows := t.Filled("vec4", p.leftName, s.ThreadM/4, "i", func(i expr.Expr) expr.Expr {
+			fourRows := expr.Plus(t.row, expr.Times(i, t.strip)) // a vec4 has four adjacent rows
+			return expr.At(p.left, expr.Flat(expr.Plus(p.first, depth), schedule.StepPitch(s.TileM), fourRows))
 		})
-		right := t.Filled("vec4", rightName, quads, "j", func(j expr.Expr) expr.Expr {
-			return expr.At(t.kvTile, at(depth, j))
+		right := t.Filled("vec4", p.rightName, p.quads, "j", func(j expr.Expr) expr.Expr {
+			return expr.At(t.kvTile, p.rightAt(depth, j))
 		})
 		t.Repeat("i", s.ThreadM, func(i expr.Expr) {
 			row := expr.At(rows.At(expr.Quotient(i, 4, s.ThreadM)), expr.Remainder(i, 4, s.ThreadM))
-			t.Repeat("j", quads, func(j expr.Expr) {
-				t.AddProduct("vec4", sum(i, j), expr.Call("vec4", row), right.At(j))
+			t.Repeat("j", p.quads, func(j expr.Expr) {
+				t.AddProduct("vec4", p.sum(i, j), expr.Call("vec4", row), right.At(j))
 			})
 		})
 	})

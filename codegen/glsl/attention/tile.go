@@ -7,9 +7,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// EmitTile writes an attention for any device. Several lanes share a row. Each lane computes ThreadN scores of each of
-// ThreadM rows, from tiles of queries and keys in shared memory, and stores the softmax weights in shared memory. Then
-// lane i of the n lanes that share a row computes the vec4s i, i+n, i+2n, ... of its rows' results.
+// EmitTile writes an attention for any device. Several lanes (invocations) share a row. Each lane computes ThreadN
+// scores of each of ThreadM rows, from tiles of queries and keys in shared memory, and stores the softmax weights in
+// shared memory. Then lane i of the n lanes of a row computes the vec4s i, i+n, i+2n, ... of its rows' results.
 //
 // With Steps, tiles are stored and multiplied in steps along the contraction axis (see steps.go). An invocation then
 // holds one step in registers, not a whole tile.
@@ -41,9 +41,11 @@ func EmitTile(e *emit.Emitter) {
 // flashTile is an attention in tiles. See EmitTile.
 type flashTile struct {
 	flashRows
-	s     kernel.FlashTile
-	strip int        // distance between two rows (or groups of four rows) of one invocation, in such rows or groups
-	row   expr.Expr  // the first of the invocation's rows, or of its groups of four rows
+	s kernel.FlashTile
+	// An invocation has the rows row, row+strip, row+2*strip, ... of the tile. With Steps these are the numbers of
+	// groups of four rows.
+	row   expr.Expr
+	strip int
 	best  expr.Array // by row: the largest score of the current tile
 
 	factors expr.Array // by row and key: the factors of the weights, if the attention has a factor
@@ -108,11 +110,11 @@ func (t *flashTile) products(name string, key0 expr.Expr, q, k *kernel.Expr, ove
 	s := t.s
 	sums := t.Filled("float", name, s.ThreadM*s.ThreadN, "i", func(i expr.Expr) expr.Expr { return expr.Of("0.0") })
 	d0 := t.OpenLoop("d0", expr.Of("0u"), expr.Uint(over.Extent.Add), s.TileK)
-	all := schedule.DivisibleBy(over.Extent, s.TileK) // no quad passes the end of the vectors
+	inside := schedule.DivisibleBy(over.Extent, s.TileK) // no quad begins past the end of the vectors
 	t.Comment("Stage queries and keys.")
 	t.mover(s.TileM, s.TileK/4, t.rowByRow(t.qTile), func(_, d0, line, quad expr.Expr, keep func(value expr.Expr)) {
 		t.bindRow(line)
-		keep(t.Quad(q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", all))
+		keep(t.Quad(q, over, expr.Plus(d0, expr.Times(quad, 4)), "q4", inside))
 	}).Move(d0)
 	t.mover(s.TileN, s.TileK/4, t.rowByRow(t.kTile), t.loadKey(k, over, key0)).Move(d0)
 	t.Barrier()
@@ -131,35 +133,34 @@ func (t *flashTile) element(array expr.Array, i, j expr.Expr) expr.Expr {
 }
 
 // mover returns the mover of a tile with the given number of lines and of quads (vec4) per line.
-func (t *flashTile) mover(lines, quads int, store func(stage, line, quad, value expr.Expr),
-	load func(i, from, line, quad expr.Expr, keep func(value expr.Expr))) *emit.Mover {
+func (t *flashTile) mover(lines, quads int, store emit.StoreUnit, load emit.LoadUnit) *emit.Mover {
 	return &emit.Mover{E: t.Emitter, Self: t.self, Lines: lines, PerLine: quads, Line: "line", Unit: "quad", Load: load,
 		Store: store}
 }
 
-// rowByRow stores quads in a shared array of queries or keys, line after line.
-func (t *flashTile) rowByRow(array expr.Expr) func(stage, line, quad, value expr.Expr) {
+// rowByRow returns the Store of a Mover. It stores quads in a shared array of queries or keys, line after line.
+func (t *flashTile) rowByRow(array expr.Expr) emit.StoreUnit {
 	return func(_, line, quad, value expr.Expr) {
 		t.Assign(expr.At(array, expr.Flat(line, schedule.TilePitch(t.s.TileK), quad)), value)
 	}
 }
 
-// loadKey returns the Load of a Mover that moves a tile of keys, which begins at key0. It loads a quad of the key that
-// belongs to a line; quads count from element d0.
-func (t *flashTile) loadKey(k *kernel.Expr, over emit.Along, key0 expr.Expr) func(i, d0, line, quad expr.Expr,
-	keep func(value expr.Expr)) {
+// loadKey returns the Load of a Mover of keys. A line of the tile is a key, and line 0 is key0. A step begins at
+// element d0 of each key.
+func (t *flashTile) loadKey(k *kernel.Expr, over emit.Along, key0 expr.Expr) emit.LoadUnit {
 	return func(_, d0, line, quad expr.Expr, keep func(value expr.Expr)) {
 		t.BindAxis(t.ax.Key, t.Variable("uint", "key", t.Limit(expr.Plus(key0, line), t.K.Fold, t.s.TileN)))
 		keep(t.Quad(k, over, expr.Plus(d0, expr.Times(quad, 4)), "k4", schedule.DivisibleBy(over.Extent, t.s.TileK)))
 	}
 }
 
-// loadValue returns the Load of a Mover that moves a tile of values, whose first line is the value of key key0 + v0.
-// It loads a quad of the value that belongs to a line. Values from key end on, which no row sees, become 0.
-func (t *flashTile) loadValue(key0, end expr.Expr) func(i, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
+// loadValue returns the Load of a Mover of values. A line of the tile is the value of a key. Line 0 belongs to key
+// key0 + v0, where v0 is the step's first key in the tile of keys. No row sees key end or a later one; their values
+// become 0.
+func (t *flashTile) loadValue(key0, end expr.Expr) emit.LoadUnit {
 	return func(_, v0, line, quad expr.Expr, keep func(value expr.Expr)) {
 		key := t.Variable("uint", "key", expr.Plus(key0, v0, line))
-		keep(expr.Of("vec4(0.0)"))
+		keep(expr.Of("vec4(0.0)")) // replaced below if the key is before end
 		t.OpenIf(expr.Binary("<", key, end))
 		t.BindAxis(t.ax.Key, key)
 		keep(t.Quad(t.a.V, t.valueAxis(), expr.Times(quad, 4), "v4", emit.Inside))
@@ -167,7 +168,7 @@ func (t *flashTile) loadValue(key0, end expr.Expr) func(i, v0, line, quad expr.E
 	}
 }
 
-// multiply multiplies the queries and keys in shared memory, and adds to the sums.
+// multiply multiplies the queries by the keys in shared memory, and adds the products to sums, by row and key.
 func (t *flashTile) multiply(sums expr.Array) {
 	s := t.s
 	pitch := schedule.TilePitch(s.TileK)
@@ -249,42 +250,43 @@ func (t *flashTile) factored(i, j expr.Expr, weight expr.Expr) expr.Expr {
 	return t.Choose("float", "product", expr.Binary("!=", weight, expr.Of("0.0")), product, expr.Of("0.0"))
 }
 
-// reduceAcrossLanes reduces an array over the lanes that share a row: op is "+" or "max", and each lane gets the
-// result. It uses shuffles if the lanes are in one subgroup, and shared memory otherwise. The order of additions is
-// fixed.
+// reduceAcrossLanes reduces each element of an array over the lanes that share a row, by op "+" or "max". Each lane
+// gets the result. It uses shuffles if the lanes are in one subgroup, and shared memory otherwise. The order of
+// additions is fixed.
 func (t *flashTile) reduceAcrossLanes(array expr.Array, op string) {
-	join := func(a, b expr.Expr) expr.Expr {
-		if op == "max" {
-			return expr.Call("max", a, b)
-		}
-		return expr.Binary(op, a, b)
-	}
 	switch {
 	case t.lanes == 1: // the lane has the whole row
 	case t.s.Subgroup > 0:
-		t.joinByShuffles(array, join)
+		t.joinByShuffles(array, op)
 	default:
-		t.joinInSharedMemory(array, join)
+		t.joinInSharedMemory(array, op)
 	}
 }
 
-// joinByShuffles joins each element of an array with the elements of the lanes that share its row, which are in one
-// subgroup.
-func (t *flashTile) joinByShuffles(array expr.Array, join func(a, b expr.Expr) expr.Expr) {
+// join returns a + b or max(a, b).
+func join(op string, a, b expr.Expr) expr.Expr {
+	if op == "max" {
+		return expr.Call("max", a, b)
+	}
+	return expr.Binary(op, a, b)
+}
+
+// joinByShuffles is reduceAcrossLanes for lanes of one subgroup.
+func (t *flashTile) joinByShuffles(array expr.Array, op string) {
 	t.Repeat("i", t.s.ThreadM, func(i expr.Expr) {
 		x := array.At(i)
 		for step := t.lanes / 2; step > 0; step /= 2 {
 			mask := step
 			if t.s.Paired && step > 1 {
-				mask *= 2 // in a block of 2x2, the next row is in between
+				mask *= 2 // invocations are in blocks of 2x2: bit 1 of their number is the row
 			}
-			t.Assign(x, join(x, emit.Shuffled(x, mask)))
+			t.Assign(x, join(op, x, emit.Shuffled(x, mask)))
 		}
 	})
 }
 
-// joinInSharedMemory joins each element of an array with the elements of the lanes that share its row.
-func (t *flashTile) joinInSharedMemory(array expr.Array, join func(a, b expr.Expr) expr.Expr) {
+// joinInSharedMemory is reduceAcrossLanes by way of the shared array partial.
+func (t *flashTile) joinInSharedMemory(array expr.Array, op string) {
 	place := func(row, lane expr.Expr) expr.Expr {
 		return expr.At(t.partial, expr.Flat(row, t.lanes, lane))
 	}
@@ -296,7 +298,7 @@ func (t *flashTile) joinInSharedMemory(array expr.Array, join func(a, b expr.Exp
 		x := array.At(i)
 		t.Assign(x, place(t.rowOf(i), expr.Of("0u")))
 		other := t.OpenLoop("other", expr.Of("1u"), expr.Uint(t.lanes), 1)
-		t.Assign(x, join(x, place(t.rowOf(i), other)))
+		t.Assign(x, join(op, x, place(t.rowOf(i), other)))
 		t.Close()
 	})
 }
@@ -311,7 +313,7 @@ func (t *flashTile) valueColumn(n expr.Expr) expr.Expr {
 	return expr.Call("min", t.column(n), expr.Uint(quads-1))
 }
 
-// addValues multiplies the tile's values by the weights and adds to the sums.
+// addValues multiplies the tile's values by the weights and adds the products to the sums.
 func (t *flashTile) addValues(key0, end expr.Expr) {
 	s := t.s
 	quads := schedule.ValueQuads(t.width)

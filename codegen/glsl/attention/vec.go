@@ -33,8 +33,11 @@ func EmitVec(e *emit.Emitter) {
 
 	v.Blank()
 	key0 := v.keyLoop(first, end, s.TileN)
+	keys := v.fetch(v.a.K, v.dotAxis(), "keys4", v.dots, key0, end)
+	values := v.fetch(v.a.V, v.valueAxis(), "values4", v.quads, key0, end)
+	v.multiplyKeys(keys)
 	v.weighKeys(key0, end)
-	v.addValues()
+	v.addValues(values)
 	v.Close()
 	v.joinTeams()
 }
@@ -43,11 +46,10 @@ func EmitVec(e *emit.Emitter) {
 type flashVec struct {
 	flashRows
 	s       kernel.FlashVec
-	team    expr.Expr
-	teams   int
-	dots    int                            // number of vec4 of a query in an invocation
-	queries expr.Array                     // by row and vec4
-	value4  func(u, n expr.Expr) expr.Expr // the n-th vec4 of key u's value
+	team    expr.Expr  // number of the invocation's team
+	teams   int        // number of teams
+	dots    int        // number of vec4 of a query in an invocation
+	queries expr.Array // by row and vec4
 }
 
 // query returns the invocation's n-th vec4 of row r's query.
@@ -82,39 +84,48 @@ func (v *flashVec) keyOf(key0, u expr.Expr) expr.Expr {
 	return expr.Plus(key0, v.team, expr.Times(u, v.teams))
 }
 
+// fetchedVectors are a lane's parts of the keys or values of its team in a step, in registers.
+type fetchedVectors struct {
+	array  expr.Array // by key and vec4
+	perKey int        // number of vec4 of a key or value in a lane
+	isF16  bool       // the array has f16vec4
+}
+
+// raw returns the register with vec4 n of the team's key u, and at returns its value as a vec4 of floats.
+func (f fetchedVectors) raw(u, n expr.Expr) expr.Expr { return f.array.At(expr.Flat(u, f.perKey, n)) }
+func (f fetchedVectors) at(u, n expr.Expr) expr.Expr {
+	if f.isF16 {
+		return expr.Call("vec4", f.raw(u, n))
+	}
+	return f.raw(u, n)
+}
+
 // fetch loads all keys or values of the team in a step before the first is used, so that the loads overlap. x is the
-// operand and a the axis along its vectors. vectors is the number of vec4 of a vector in each lane, and name is for the
-// registers. The step takes keys from key0 on, and end is the end of all keys. fetch returns a function that returns
-// vec4 n of the key or value of key u.
-func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, vectors int, key0, end expr.Expr) func(u,
-	n expr.Expr) expr.Expr {
+// operand and a the axis along its vectors. perKey is the number of vec4 of a vector in each lane, and name is for the
+// registers. The step begins at key0, and end is the end of all keys.
+func (v *flashVec) fetch(x *kernel.Expr, a emit.Along, name string, perKey int, key0, end expr.Expr) fetchedVectors {
+	whole := v.whole(int(a.Extent.Add), perKey)
+	f := fetchedVectors{perKey: perKey, isF16: v.Caps.Features.Float16 && loadsF16Vector(v.Emitter, x, a) && whole}
 	typ := "vec4"
-	raw := v.Caps.Features.Float16 && loadsF16Vector(v.Emitter, x, a) && v.whole(int(a.Extent.Add), vectors)
-	if raw {
+	if f.isF16 {
 		typ = "f16vec4"
 		v.Need(emit.NeedFloat16)
 	}
-	array := v.Array(typ, name, v.s.ThreadN*vectors)
-	at := func(u, n expr.Expr) expr.Expr { return array.At(expr.Flat(u, vectors, n)) }
+	f.array = v.Array(typ, name, v.s.ThreadN*perKey)
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
 		// A team without a key at the end reads the last key, and seenScore excludes the result.
 		last := expr.Binary("-", end, expr.Uint(1))
 		v.BindAxis(v.ax.Key, v.Variable("uint", "key", expr.Call("min", v.keyOf(key0, u), last)))
-		v.Repeat("n", vectors, func(n expr.Expr) {
+		v.Repeat("n", perKey, func(n expr.Expr) {
 			from := expr.Times(v.column(n), 4)
-			if raw {
-				v.Assign(at(u, n), rawQuad(v.Emitter, x, a, from))
+			if f.isF16 {
+				v.Assign(f.raw(u, n), rawQuad(v.Emitter, x, a, from))
 				return
 			}
-			v.Assign(at(u, n), v.Quad(x, a, from, name+"_n", v.whole(int(a.Extent.Add), vectors)))
+			v.Assign(f.raw(u, n), v.Quad(x, a, from, name+"_n", whole))
 		})
 	})
-	return func(u, n expr.Expr) expr.Expr {
-		if raw {
-			return expr.Call("vec4", at(u, n))
-		}
-		return at(u, n)
-	}
+	return f
 }
 
 // loadsF16Vector reports whether four neighbours of an operand can be loaded as one f16vec4.
@@ -123,17 +134,16 @@ func loadsF16Vector(e *emit.Emitter, x *kernel.Expr, a emit.Along) bool {
 	return e.IsVector(x, a) && e.K.Bindings[x.Bind].DType == ir.F16 && !e.InWords(e.Buffers[x.Bind])
 }
 
-// rawQuad returns four neighbours of an operand in the operand's own type.
+// rawQuad returns the elements at to at+3 of an operand along an axis, in the operand's own type.
 func rawQuad(e *emit.Emitter, x *kernel.Expr, a emit.Along, at expr.Expr) expr.Expr {
 	x = kernel.Widened(x)
 	b := e.Buffers[x.Bind]
 	return e.Element(b, 4, expr.Binary("/", e.IndexAt(x.Index, a.Axis, at), expr.Uint(4)))
 }
 
-// weighKeys multiplies the team's keys by the queries of all rows, and converts the scores to weights 2^(score-shift).
-// shift is the largest score of the row so far. If that grows, weighKeys rescales the sums of the row (see rebase).
+// weighKeys converts the dot products in score to weights 2^(score-shift). shift is the largest score of the row so
+// far. If shift grows, weighKeys rescales the sums of the row (see rebase).
 func (v *flashVec) weighKeys(key0, end expr.Expr) {
-	v.multiplyKeys(key0, end)
 	v.Repeat("r", v.rows, func(r expr.Expr) {
 		v.bindRow(r)
 		best := v.Variable("float", "best", v.top.At(r))
@@ -154,21 +164,20 @@ func (v *flashVec) weighKeys(key0, end expr.Expr) {
 	})
 }
 
-// multiplyKeys loads the keys and values of a step, and sets the scores to the products of the keys and the queries.
-func (v *flashVec) multiplyKeys(key0, end expr.Expr) {
+// multiplyKeys sets score to the dot products of the team's keys and the queries of all rows.
+func (v *flashVec) multiplyKeys(keys fetchedVectors) {
 	s := v.s
-	key4 := v.fetch(v.a.K, v.dotAxis(), "keys4", v.dots, key0, end)
-	v.value4 = v.fetch(v.a.V, v.valueAxis(), "values4", v.quads, key0, end)
 	v.Blank()
 	v.score = v.Array("float", "score", v.rows*s.ThreadN)
 	v.Repeat("u", s.ThreadN, func(u expr.Expr) {
 		v.Repeat("r", v.rows, func(r expr.Expr) {
 			v.Assign(v.scoreAt(r, u), expr.Of("0.0"))
 			v.Repeat("n", v.dots, func(n expr.Expr) {
-				v.Update(v.scoreAt(r, u), "+=", v.Dot(v.query(r, n), key4(u, n)))
+				v.Update(v.scoreAt(r, u), "+=", v.Dot(v.query(r, n), keys.at(u, n)))
 			})
 		})
 	})
+	// Each lane has multiplied its own vec4s.
 	v.Comment("The lanes of a team add up what each has of a product.")
 	v.Repeat("i", v.rows*s.ThreadN, func(i expr.Expr) { v.SumLanes(v.score.At(i), v.lanes/2) })
 }
@@ -187,12 +196,12 @@ func (v *flashVec) seenScore(dot, key, end expr.Expr) expr.Expr {
 	return v.Choose("float", "seen", expr.Binary("<", key, limit), s, v.lowest())
 }
 
-// addValues multiplies the team's values by the weights and adds to the sums.
-func (v *flashVec) addValues() {
+// addValues multiplies the team's values by the weights and adds the products to the sums.
+func (v *flashVec) addValues(values fetchedVectors) {
 	v.Blank()
 	v.Repeat("u", v.s.ThreadN, func(u expr.Expr) {
 		v.Repeat("n", v.quads, func(n expr.Expr) {
-			x := v.Variable("vec4", "v4", v.value4(u, n))
+			x := v.Variable("vec4", "v4", values.at(u, n))
 			v.Repeat("r", v.rows, func(r expr.Expr) {
 				v.Update(v.sum(r, n), "+=", expr.Binary("*", v.scoreAt(r, u), x))
 			})
@@ -200,8 +209,8 @@ func (v *flashVec) addValues() {
 	})
 }
 
-// joinTeams joins the results of all teams and stores them: first within each subgroup by shuffles, and then across
-// subgroups. Each team rescales its sums to the largest score of all (see rebase).
+// joinTeams joins the results of all teams and stores them. It joins them first within each subgroup by shuffles, and
+// then across subgroups. Each team rescales its sums to the largest score of all teams (see rebase).
 func (v *flashVec) joinTeams() {
 	v.Comment("Teams of a subgroup join their results.")
 	v.Repeat("r", v.rows, func(r expr.Expr) {
@@ -232,16 +241,16 @@ func (v *flashVec) joinTeams() {
 	v.joinSubgroups(subgroups)
 }
 
-// joinSubgroups adds up what the subgroups computed, each for keys of its own. Every subgroup writes its largest score,
-// sum of weights and weighted sum of values to shared memory. Then each invocation joins them for its share of the
-// result's vec4 elements.
+// joinSubgroups adds up the results of the subgroups, which computed different keys, and stores them. Every subgroup
+// writes its largest scores, sums of weights and weighted sums of values to shared memory. Then each invocation joins
+// them for its share of the result's vec4s.
 func (v *flashVec) joinSubgroups(subgroups int) {
 	quads := schedule.ValueQuads(v.width)
 	results := v.rows * quads
 	sums := v.Share("vec4", "shared_sums", subgroups*results)
 	stats := v.Share("vec2", "shared_weights", subgroups*v.rows)
 	v.Blank()
-	// The subgroup's first team: all teams have the same results.
+	// Only the first team of a subgroup writes, because all its teams have the same results.
 	v.OpenIf(expr.Binary("<", expr.Of("gl_SubgroupInvocationID"), expr.Uint(v.lanes)))
 	v.Repeat("r", v.rows, func(r expr.Expr) {
 		place := expr.Flat(expr.Of("gl_SubgroupID"), v.rows, r)
@@ -273,7 +282,7 @@ func (v *flashVec) joinOne(row, quad expr.Expr, subgroups, quads int, sums, stat
 	v.AtLeast(best, expr.Member(stat(g), "x"))
 	v.Close()
 	total := v.Variable("float", "sum", expr.Of("0.0"))
-	// Only the log-sum-exp does not need the values.
+	// A kernel that stores only the log-sum-exp does not need the weighted sum.
 	weighted := slices.ContainsFunc(v.K.Stores, func(s kernel.Store) bool { return s.Value.UsesAcc(accSums) })
 	var sum expr.Expr
 	if weighted {

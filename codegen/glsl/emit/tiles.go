@@ -7,21 +7,21 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// PlaceFactors calls place for each axis that dimension dim of the grid covers, innermost first. at is the number of
-// the workgroup's tile along the axis, and count is the number of tiles.
+// PlaceFactors calls place for each axis that dimension dim of the grid covers. factors lists these axes, innermost
+// first. The workgroup has tile number `at` of the `count` tiles along the axis.
 func (e *Emitter) PlaceFactors(dim int, factors []schedule.AxisTiles,
 	place func(f schedule.AxisTiles, at, count expr.Expr)) {
 	id := expr.Of("gl_WorkGroupID." + GridAxis[dim])
 	for i, f := range factors {
 		at, count := id, e.tiles(f)
-		if i < len(factors)-1 {
+		if i < len(factors)-1 { // the last axis needs no %: the rest of id is less than its count
 			at, id = expr.Binary("%", id, count), expr.Binary("/", id, count)
 		}
 		place(f, at, count)
 	}
 }
 
-// WholeTiles is the number of tiles along an axis of static extent, with the last, partial one.
+// WholeTiles is the number of tiles along an axis of static extent. It counts a partial tile at the end too.
 func (j *Job) WholeTiles(f schedule.AxisTiles) int64 {
 	return ceil.Div(j.K.Parallel[f.Axis].Add, int64(f.Tile))
 }
@@ -38,8 +38,15 @@ func (e *Emitter) tiles(f schedule.AxisTiles) expr.Expr {
 	return expr.Binary("/", e.Dim(d.Plus(int64(f.Tile)-1)), expr.Uint(f.Tile))
 }
 
+// LoadUnit writes the code that loads a unit of a tile, and calls keep with the unit's value. The tile belongs to the
+// step of a loop that begins at element `from`. i counts the invocation's own units.
+type LoadUnit func(i, from, line, unit expr.Expr, keep func(value expr.Expr))
+
+// StoreUnit writes the code that stores a unit in shared memory. stage is where the tile begins there.
+type StoreUnit func(stage, line, unit, value expr.Expr)
+
 // Mover moves a tile of an operand to shared memory, a unit (a vec4 or an octet) at a time. An invocation stores each
-// unit directly after its load, or loads all its units into registers and stores them later.
+// unit directly after its load (Move), or loads all its units into registers (Fetch) and stores them later (Put).
 type Mover struct {
 	E    *Emitter
 	Self expr.Expr // number of the invocation in its workgroup
@@ -50,13 +57,9 @@ type Mover struct {
 	Across         bool
 	// Line and Unit name the variables for the position of a unit in the tile; "" for no variable.
 	Line, Unit string
-	// Load loads a unit for the step that begins at from, and calls keep with its value. i counts the invocation's own
-	// units.
-	Load func(i, from, line, unit expr.Expr, keep func(value expr.Expr))
-	// Store stores a unit in the tile of a stage.
-	Store func(stage, line, unit, value expr.Expr)
-	// Registers has the units between Fetch and Put.
-	Registers expr.Array
+	Load       LoadUnit
+	Store      StoreUnit
+	Registers  expr.Array // the invocation's units, between Fetch and Put
 }
 
 // Declare declares the registers.
@@ -65,10 +68,10 @@ func (m *Mover) Declare(typ, name string) {
 	m.Registers = m.E.Array(typ, name, ceil.Div(m.Lines*m.PerLine, all))
 }
 
-// Each calls body for each unit that the invocation moves. i counts them.
+// Each calls body for each unit that the invocation moves. i counts these units.
 func (m *Mover) Each(body func(i, line, unit expr.Expr)) {
 	lines, perLine := m.Lines, m.PerLine
-	if m.Across { // neighbouring invocations move neighbouring lines
+	if m.Across { // neighbouring slots are neighbouring lines
 		lines, perLine = perLine, lines
 	}
 	total := lines * perLine
@@ -110,9 +113,9 @@ func (m *Mover) Move(from expr.Expr) {
 	})
 }
 
-// TileStages describes tiles in shared memory. While invocations multiply the tiles of a step, they prefetch those of
-// the next into registers. These tiles have a stage of their own, which is a copy of the same arrays, or replace the
-// multiplied ones.
+// TileStages describes the tiles of a loop's steps in shared memory. While invocations multiply the tiles of a step,
+// they prefetch the tiles of the next step into registers. With two stages, the next tiles go to a second copy of the
+// shared arrays. With one stage, they replace the multiplied tiles.
 type TileStages struct {
 	Apart    int                       // distance between two stages, in elements of the shared array; 0 for one stage
 	Movers   []*Mover                  // one for each operand that is moved
@@ -134,7 +137,7 @@ func (s TileStages) Put(stage expr.Expr) {
 }
 
 // StagedLoop writes the loop over an extent, step elements at a time, that prefetches tiles as TileStages describes.
-// The tiles of the first step are already in shared memory. name begins the names of its variables.
+// The tiles of the first step are already in shared memory. The names of the loop's variables begin with name.
 func (e *Emitter) StagedLoop(name string, extent ir.Dim, step int, s TileStages) {
 	oneStep := extent.IsStatic() && extent.Add <= int64(step)
 	stage := expr.Of("0u")
@@ -148,9 +151,10 @@ func (e *Emitter) StagedLoop(name string, extent ir.Dim, step int, s TileStages)
 		e.Close()
 		return
 	}
-	// If tiles are whole, the last step fetches its own tiles again, for nothing. But the loads then need no branch, so
-	// they overlap with the multiplication.
-	next, again := expr.Plus(at, expr.Uint(step)), extent.IsStatic() && schedule.DivisibleBy(extent, step)
+	// If all tiles are whole, the last step fetches its own tiles again, for nothing. But the loads then need no
+	// branch, so they overlap with the multiplication.
+	next := expr.Plus(at, expr.Uint(step))
+	again := extent.IsStatic() && schedule.DivisibleBy(extent, step)
 	if again {
 		next = expr.Call("min", next, expr.Uint(extent.Add-int64(step)))
 	}
@@ -161,7 +165,7 @@ func (e *Emitter) StagedLoop(name string, extent ir.Dim, step int, s TileStages)
 	s.Multiply(at, stage)
 	e.OpenBelow(!again, next, e.Dim(extent))
 	if s.Apart > 0 {
-		e.Assign(stage, expr.Binary("-", expr.Uint(s.Apart), stage))
+		e.Assign(stage, expr.Binary("-", expr.Uint(s.Apart), stage)) // 0 and Apart in turn
 	} else {
 		e.Barrier("the tiles in shared memory have been multiplied")
 	}
@@ -177,10 +181,10 @@ func (e *Emitter) PlaceInTile(self expr.Expr, across int, paired bool, column, r
 	all := e.Launch.Workgroup
 	x, y = expr.Remainder(self, across, all), expr.Quotient(self, across, all)
 	if paired {
-		blocks := expr.Quotient(self, 4, all)
-		x = expr.Plus(expr.Remainder(self, 2, all), expr.Times(expr.Remainder(blocks, across/2, all/4), 2))
+		block := expr.Quotient(self, 4, all) // bit 0 of self is the column in the block, and bit 1 the row
+		x = expr.Plus(expr.Remainder(self, 2, all), expr.Times(expr.Remainder(block, across/2, all/4), 2))
 		y = expr.Plus(expr.Remainder(expr.Quotient(self, 2, all), 2, all/2),
-			expr.Times(expr.Quotient(blocks, across/2, all/4), 2))
+			expr.Times(expr.Quotient(block, across/2, all/4), 2))
 	}
 	return e.Variable("uint", column, x), e.Variable("uint", row, y)
 }
@@ -196,9 +200,9 @@ func (e *Emitter) SelfIndex() expr.Expr {
 		expr.Of("gl_SubgroupInvocationID")))
 }
 
-// PutFours stores v, four neighbours along the contraction axis, in a tile that is stored step by step: all lines of
-// step 0, then all lines of step 1, and so on, four lines in a vec4. v has steps step to step+3 of one line. The tile
-// begins at index first. name is for a variable that holds v.
+// PutFours stores four neighbours of a line along the contraction axis: v has the elements step to step+3. The tile
+// begins at index first. It has element 0 of all its lines, then element 1 of all lines, and so on, four lines in a
+// vec4. name is the name of the variable that holds v.
 func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines int, v expr.Expr) {
 	if !expr.IsPlain(v) {
 		v = e.Variable("vec4", name, v)
@@ -209,9 +213,9 @@ func (e *Emitter) PutFours(name string, tile, first, step, line expr.Expr, lines
 	})
 }
 
-// Fours returns the row of the tile that is the i-th of an invocation's `count` rows. These are groups of four
-// adjacent rows: group number first of the tile, and then every group that is `apart` groups further. With first 1
-// and apart 8, the rows are 4 to 7, 36 to 39, and so on.
+// Fours returns the tile's row number of the i-th of an invocation's `count` rows. The invocation has groups of four
+// adjacent rows: the tile's groups first, first+apart, first+2*apart, and so on. With first 1 and apart 8, its rows are
+// 4 to 7, 36 to 39, and so on.
 func Fours(first, i expr.Expr, count, apart int) expr.Expr {
 	return expr.Flat(expr.Plus(first, expr.Times(expr.Quotient(i, 4, count), apart)), 4, expr.Remainder(i, 4, count))
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// lookupReader decodes eight quants of a strip (an octet) at once. Formats such as IQ2 store a table index for each
-// octet: the reader looks it up in shared memory. Octets of base-3 digits are decoded by multiplication instead.
+// lookupReader decodes an octet at once: eight quants of a strip. Formats such as IQ2 store a table index for each
+// octet, and the reader looks up the octet in shared memory. Octets of base-3 digits are decoded by multiplication
+// instead.
 type lookupReader struct {
 	*stripReader
-	// maskFactor is for formats with masks that are multiplied like quants: the sum over an octet is then
-	// dot(quants, x) - maskFactor * dot(masks, x), in integers. 0 means that the octet's function applies the masks.
+	// An octet may have a mask, which changes the signs of quants, for example. With a maskFactor, the reader
+	// multiplies quants and masks by the elements x of a row separately: the sum over an octet is dot(quants, x) -
+	// maskFactor * dot(masks, x), in integers. If it is 0, the GLSL function that decodes the octet applies the mask.
 	maskFactor int
 }
 
@@ -52,8 +54,7 @@ type lookupTable struct {
 	copies int
 }
 
-// word returns word i of the table, where i counts entries and their copies. For an entry of two words it returns the
-// first.
+// word returns a word of the table: of copy i % copies of entry i / copies. If entries have two words, it is the first.
 func (t lookupTable) word(i expr.Expr) expr.Expr {
 	copies := expr.Uint(t.copies)
 	word := expr.At(expr.At(t.name, expr.Binary("/", i, copies)), expr.Binary("%", i, copies))
@@ -66,7 +67,7 @@ func (t lookupTable) word(i expr.Expr) expr.Expr {
 // shareLookup fills the lookup tables in shared memory and adds the functions that read them.
 func (v *matVec) shareLookup() {
 	t := v.run.DType
-	size, _ := schedule.LookupTableOf(t) // entries and their size in bytes
+	size, _ := schedule.LookupTableOf(t)
 	f, _ := ir.BlockFormatOf(t)
 	v.lookup = &lookupTable{name: expr.Of("octet_table"), typ: map[int]string{4: "uint", 8: "uvec2"}[size.Bytes],
 		copies: v.S.Copies}
@@ -75,7 +76,7 @@ func (v *matVec) shareLookup() {
 	signs := lookupTable{name: expr.Of("sign_table"), copies: size.Signs.Copies}
 	if size.Signs.Entries > 0 {
 		v.Helper("spread_bits", "float")
-		sign := "255u * spread_bits(n)"
+		sign := "255u * spread_bits(n)" // a byte 0xff for each set bit of n
 		signs.typ = "uint"
 		if size.Signs.Bytes == 8 {
 			v.Helper("even_signs", "float")
@@ -88,10 +89,10 @@ func (v *matVec) shareLookup() {
 	}
 }
 
-// fillTable declares a table, fills it, and adds the GLSL function octet_<reader>(n) that reads entry n. value is the
-// GLSL expression of entry n. One invocation computes an entry once and stores it in several copies. Invocations start
+// fillTable declares a table, fills it, and adds the GLSL function octet_<name>(n), which returns entry n. value is the
+// GLSL expression of entry n. An invocation computes an entry once and stores it in several copies. Invocations start
 // with different copies, so that their stores use different banks.
-func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
+func (v *matVec) fillTable(t *lookupTable, entries int, name, value string) {
 	t.name = v.Share(t.typ, t.name.Text, entries, t.copies)
 	makers := 1 // invocations that compute the same entry
 	for 2*makers <= t.copies && 2*makers*entries <= v.S.Workgroup {
@@ -101,14 +102,14 @@ func (v *matVec) fillTable(t *lookupTable, entries int, reader, value string) {
 	v.Blank()
 	i := v.OpenLoop("i", v.self, expr.Uint(entries*makers), v.S.Workgroup)
 	v.Exactly("uint", "n", expr.Remainder(i, entries, entries*makers))
-	v.Exactly(t.typ, reader, expr.Of(value))
+	v.Exactly(t.typ, name, expr.Of(value))
 	first := expr.Plus(expr.Of("n"), expr.Times(expr.Quotient(i, entries, entries*makers), each))
 	v.Repeat("c", each, func(c expr.Expr) {
 		v.Assign(expr.At(expr.At(t.name, expr.Of("n")), expr.Binary("%", expr.Plus(first, c), expr.Uint(t.copies))),
-			expr.Of(reader))
+			expr.Of(name))
 	})
 	v.Close()
-	v.AddFunction(fmt.Sprintf("%s octet_%s(uint n)", t.typ, reader),
+	v.AddFunction(fmt.Sprintf("%s octet_%s(uint n)", t.typ, name),
 		fmt.Sprintf("    return %s[n][gl_LocalInvocationIndex %% %du];\n", t.name, t.copies))
 }
 
@@ -145,13 +146,13 @@ func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at position, d
 		maskDots = r.v.Filled("int", "less", m, "i", func(i expr.Expr) expr.Expr { return expr.Int(0) })
 	}
 	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
-		product := r.v.octetProduct(r.v.octetElement(octets, t))
+		quad := r.v.octetFactor(r.v.octetElement(octets, t))
 		r.v.Repeat("i", m, func(i expr.Expr) {
-			x, sum := r.v.quadOfStrip(rows, i, t), dots.At(i)
-			r.v.Assign(sum, product(sum, x))
+			x := r.v.quadOfStrip(rows, i, t)
+			r.v.Assign(dots.At(i), quad.dotOnto(dots.At(i), x))
 			if r.maskFactor > 0 {
-				sum = maskDots.At(i)
-				r.v.Assign(sum, r.v.octetProduct(r.v.octetElement(masks, t))(sum, x))
+				mask := r.v.octetFactor(r.v.octetElement(masks, t))
+				r.v.Assign(maskDots.At(i), mask.dotOnto(maskDots.At(i), x))
 			}
 		})
 	})
@@ -162,22 +163,21 @@ func (r *lookupReader) addOctets(b *emit.Buffer, block expr.Expr, at position, d
 	}
 }
 
-// octetProduct is bytesProduct for quads of octets. ThirdMasks are bytes of up to 255, so the dot product takes these
-// as unsigned.
-func (v *matVec) octetProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr {
+// octetFactor is bytesFactor for quads of octets. ThirdMasks are bytes of up to 255, so the dot product takes these as
+// unsigned.
+func (v *matVec) octetFactor(quants expr.Expr) dotFactor {
 	if f, _ := ir.BlockFormatOf(v.run.DType); f.Octets.Masks == ir.ThirdMasks {
-		return func(sum, x expr.Expr) expr.Expr {
-			return expr.Binary("+", sum, expr.Call("dotPacked4x8EXT", quants, x))
-		}
+		return dotFactor{"dotPacked4x8EXT", quants}
 	}
-	return v.bytesProduct(quants)
+	return v.bytesFactor(quants)
 }
 
 // octetElement returns quad t of a strip from the octets that readOctets returned. An octet has two quads: neighbours,
 // or, if the strip covers two fields, one of each field.
 func (v *matVec) octetElement(name, t expr.Expr) expr.Expr {
 	octet, word := expr.Quotient(t, 2, v.run.Quads), expr.Remainder(t, 2, v.run.Quads)
-	if half := v.run.Quads / 2; v.run.SharedScale {
+	if v.run.SharedScale {
+		half := v.run.Quads / 2
 		octet, word = expr.Remainder(t, half, v.run.Quads), expr.Quotient(t, half, v.run.Quads)
 	}
 	return expr.At(expr.At(name, octet), word)

@@ -42,7 +42,7 @@ func Emit(e *emit.Emitter) {
 		v.run = v.K.BlockRun(s)
 	}
 	v.reader, v.rows = readers[s.Decode](v), v.source()
-	v.biasSubnormals() // changes v.run.Form, which the reader set
+	v.biasSubnormals() // changes v.run.Form, so it comes after the constructor of the reader, which sets it
 	if s.Coarsen > 0 {
 		if schedule.SumsRowsFirst(s) {
 			v.shareRowSums()
@@ -63,8 +63,9 @@ func Emit(e *emit.Emitter) {
 	v.storeShared(shared)
 }
 
-// bReader reads B and multiplies it by the rows of A. It divides a run into parts: strips, for most formats. It loads
-// the rows of A separately from a column of B, so that the caller may keep the rows in registers for several columns.
+// bReader reads B and multiplies it by the rows of A. It divides a run into parts, which are strips for most formats.
+// It loads the rows of A separately from a column of B, so that the caller may keep the rows in registers for several
+// columns.
 //
 // Readers and sources have the matVec in a field that is not embedded: each type that embeds it would get its two
 // hundred methods, and the package would take four times as long to compile.
@@ -99,21 +100,21 @@ var readers = map[kernel.Decode]func(*matVec) bReader{
 // matVec writes one kernel: a matmul of few rows.
 type matVec struct {
 	*matmul.Base
-	S      kernel.MatVec
-	reader bReader
-	rows   aSource
-	run    kernel.BlockRun // how the reader walks over B
-	self   expr.Expr       // number of the invocation in its workgroup
-	part   expr.Expr       // the invocation's share of the contraction axis: 0 … LanesPerRow-1
-	group  expr.Expr       // number of the group of invocations that share columns
-	groups int             // number of such groups
-	// The invocations that share a sum are neighbours, as B is contiguous along the contraction axis.
-	along    bool
-	lookup   *lookupTable // in shared memory, or nil
-	paired   bool         // strips interleave the int8 elements of both fields (pairStrip)
-	rowSums  []expr.Expr  // one array in shared memory per phase: the parts of each row's sum
-	firstCol expr.Expr    // the first column of the current pass, if rows stay in registers
-	preload  preloaded    // the preloaded blocks of the current pass, or nil
+	S       kernel.MatVec
+	reader  bReader
+	rows    aSource
+	run     kernel.BlockRun // how the reader walks over B
+	self    expr.Expr       // number of the invocation in its workgroup
+	part    expr.Expr       // the invocation's share of the contraction axis: 0 … LanesPerRow-1
+	group   expr.Expr       // number of the group of invocations that share columns
+	groups  int             // number of such groups
+	along   bool            // the invocations of a group are neighbours
+	lookup  *lookupTable    // in shared memory, or nil
+	paired  bool            // strips interleave the int8 elements of both fields (pairStrip)
+	rowSums []expr.Expr     // one array in shared memory per phase: the parts of each row's sum
+	// A pass computes some of the workgroup's columns; see unrollColumns.
+	firstCol expr.Expr // the first column of the current pass, or nil for column 0
+	preload  preloaded // the preloaded blocks of the current pass, or nil
 }
 
 // placeInvocation sets part and group: it divides the workgroup's invocations among the contraction axis and the
@@ -141,7 +142,8 @@ func (v *matVec) column(j expr.Expr) expr.Expr {
 	return at
 }
 
-// bindColumn binds the column axis to the invocation's j-th column, or to the last column of B if that is less.
+// bindColumn binds the column axis to the invocation's j-th column. If that is past the last column of B, it binds the
+// last column.
 func (v *matVec) bindColumn(j expr.Expr) {
 	v.BindAxis(v.Col, v.Variable("uint", "col", v.ClampTo(expr.Plus(v.Col0, v.column(j)), v.Col, v.S.TileN)))
 }
@@ -195,27 +197,31 @@ func (v *matVec) storeShared(shared partials) {
 		v.shareRowSums()
 	}
 	v.Barrier()
-	same := func(own expr.Expr) expr.Expr { return own }
-	v.finishParts(partialResults{parts: v.partsPerResult(), columns: v.S.TileN, column: same,
-		read: func(n int, part, id expr.Expr) expr.Expr { return shared.load(n, expr.Flat(part, v.partPitch(), id)) }})
+	v.finishParts(partialResults{parts: v.partsPerResult(), columns: v.S.TileN,
+		column: func(own expr.Expr) expr.Expr { return own }, // the results are for all columns of the tile
+		read: func(n int, part, id expr.Expr) expr.Expr {
+			return shared.load(n, expr.Flat(part, v.partPitch(), id))
+		}})
 }
 
-// partialResults describes partial sums in shared memory: every result, for all rows of a tile and some of its columns,
-// is the sum of several parts.
+// partialResults describes partial sums in shared memory. There are results for all rows of a tile and some of its
+// columns, and every result is the sum of several parts.
 type partialResults struct {
-	parts   int                                       // parts of a result
-	columns int                                       // columns of the results
-	column  func(own expr.Expr) expr.Expr             // a column of the tile, given its number among columns
-	read    func(n int, part, id expr.Expr) expr.Expr // a part of result id (row*columns + column) of matmul n
+	parts   int // number of parts of a result
+	columns int // number of columns with results
+	// column returns the number in the tile of column own of these columns.
+	column func(own expr.Expr) expr.Expr
+	// read returns a part of a result of matmul n. The result for row i and column own has the id i*columns + own.
+	read func(n int, part, id expr.Expr) expr.Expr
 }
 
 // finishParts adds up the partial sums of every result and stores the results. An invocation computes the result with
-// number id, as partialResults.read counts them. In the code, own is the row of that result in the tile.
+// number id, as partialResults.read counts results.
 func (v *matVec) finishParts(f partialResults) {
 	parts, read, results := f.parts, f.read, v.S.TileM*f.columns
 	v.Blank()
 	id := v.OpenResults(v.self, results)
-	own := expr.Quotient(id, f.columns, results)
+	own := expr.Quotient(id, f.columns, results) // the row in the tile
 	row := v.Named("row", expr.Plus(v.Row0, own))
 	col := v.Variable("uint", "col", expr.Plus(v.Col0, f.column(expr.Remainder(id, f.columns, results))))
 	sums := make([]expr.Expr, len(v.MatMuls))
@@ -224,7 +230,7 @@ func (v *matVec) finishParts(f partialResults) {
 	}
 	v.addParts(parts, sums, func(n int, p expr.Expr) expr.Expr { return read(n, p, id) })
 	if v.Row0.Is("0u") {
-		own = row // row has the same value in a variable
+		own = row // a variable with the same value
 	}
 	// The store of a gated activation also reads the sum of another column of the same row.
 	v.OtherSum = func(n int, col expr.Expr) expr.Expr {
@@ -253,8 +259,9 @@ func (v *matVec) addParts(parts int, sums []expr.Expr, read func(n int, part exp
 // partsPerResult is the number of partial sums of each result: one per invocation that shares it, or one per subgroup.
 func (v *matVec) partsPerResult() int { return v.S.LanesPerRow / max(v.S.Subgroup, 1) }
 
-// partPitch is the distance in shared memory between the parts of a result. A part has a sum for every result of the
-// workgroup (row*TileN + column), and one unused element, so that parts use different banks.
+// partPitch is the distance in shared memory between two parts of the same result. Shared memory has part 0 of all
+// results of the workgroup (at row*TileN + column), then part 1 of all results, and so on. One unused element after
+// each makes parts use different banks.
 func (v *matVec) partPitch() int { return v.S.TileM*v.S.TileN + 1 }
 
 // sharePartialSums writes every invocation's partial sums to shared memory.
@@ -277,17 +284,18 @@ func (v *matVec) sharePartialSums(shared partials) {
 }
 
 // shareSubgroupSums adds the sums of row i over a subgroup and writes them to shared memory, from index row on. While
-// an invocation has several sums, each step gives half of them to its partner: adding up eight sums takes 9 exchanges
-// instead of 40.
+// an invocation has an even number of sums, it gives half of them to a partner and adds the partner's sums to the other
+// half. So adding up eight sums over 32 invocations takes 4+2+1+1+1 = 9 exchanges instead of 8*5.
 func (v *matVec) shareSubgroupSums(i, row expr.Expr, shared partials) {
 	s := v.S
 	lane := expr.Of("gl_SubgroupInvocationID")
 	at := func(j expr.Expr) []expr.Expr { return v.SumsAt(expr.Flat(i, s.ThreadN, j)) }
-	count, mask := s.ThreadN, s.Subgroup/2
-	for ; count > 1 && count%2 == 0 && mask > 0; count, mask = count/2, mask/2 {
+	count, mask := s.ThreadN, s.Subgroup/2 // an invocation's sums, and its distance to the next partner
+	for count > 1 && count%2 == 0 && mask > 0 {
 		v.halveSums(at, count/2, mask)
+		count, mask = count/2, mask/2
 	}
-	share := max(2*mask, 1) // invocations that hold the same sum
+	share := max(2*mask, 1) // number of invocations that still have parts of the same sums
 	v.Repeat("j", count, func(j expr.Expr) {
 		for _, sum := range at(j) {
 			v.SumLanes(sum, mask)
@@ -307,9 +315,9 @@ func (v *matVec) shareSubgroupSums(i, row expr.Expr, shared partials) {
 	v.Close()
 }
 
-// halveSums halves the number of sums per lane, which is 2*half. at returns sum j of every matmul. Lanes with (lane &
-// mask) == 0 keep the first half, and the others the second half. Each lane adds the partial sums of its partner, lane
-// ^ mask. The results are in the first half's variables.
+// halveSums halves the number of sums per lane, which is 2*half. at returns sum j of every matmul. A lane with lane &
+// mask == 0 keeps the first half, and another lane the second half. Each lane adds the partial sums of its partner,
+// lane ^ mask. The results are in the variables of the first half.
 func (v *matVec) halveSums(at func(j expr.Expr) []expr.Expr, half, mask int) {
 	upper := v.Variable("bool", fmt.Sprintf("upper%d", mask),
 		expr.Binary("!=", expr.Binary("&", expr.Of("gl_SubgroupInvocationID"), expr.Uint(mask)), expr.Of("0u")))

@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// packedReader multiplies 2-bit quants without unpacking them to bytes. A byte holds four quants, one for each of four
-// fields. The reader masks the same sixteen bytes once per field, so it needs no shifts. For each row it needs the int8
-// elements along each field, one scale per field, and the scaled sums of the rows.
+// packedReader multiplies 2-bit quants without unpacking them to bytes. A byte holds four quants, one in each of its
+// four bit fields. The reader masks the same sixteen bytes once per field, so it needs no shifts. For each row it needs
+// the int8 elements that belong to each field, one scale per field, and the scaled sum of the elements.
 type packedReader struct{ v *matVec }
 
 func newPackedReader(v *matVec) bReader { return packedReader{v} }
@@ -46,7 +46,7 @@ func (r packedReader) activations(run position) activations {
 			})
 			// The quants of field p are masked and not shifted, so they are 4^p times too large.
 			r.v.Assign(expr.At(row.scales.Name, p), expr.Format("%s / float(1u << 2u * %s)", field.scales.Name, p))
-			bias := ""
+			bias := "" // a factor of the sum
 			if n := r.form().Bias; n > 1 {
 				bias = expr.Float(float64(n), 32, "").String() + " * "
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// This file issues the early loads of a [kernel.Prefetch]. Compilers drop loads without a use, and sink others to their
-// use. So the multiplication depends on every early load, through a number that is 0 on every device.
+// This file issues the early loads of a [kernel.Prefetch]. A compiler drops a load without a use, and moves another
+// load down to its use. So the multiplication depends on every early load, through a number that is 0 on every device.
 
 // prefetchRuns writes two loops over an invocation's runs. add writes the code that adds the run with number step,
 // which is less than steps. An iteration of the first loop takes several runs (Prefetch.Runs), so that their loads are
@@ -106,11 +106,11 @@ func (v *matVec) scaleBits(scale expr.Expr) expr.Expr {
 }
 
 // prefetchSectors loads a word of each sector of the first columns' blocks, so that the sectors are in the cache when
-// the kernel decodes them. It returns nil without this mode. Otherwise it returns a function that declares a variable
-// of value 0. The variable depends on all of the loads, so the compiler must keep them.
-func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
+// the kernel decodes them. It returns the array of words, for zeroFrom, or an empty array if the schedule prefetches no
+// sectors.
+func (v *matVec) prefetchSectors() expr.Array {
 	if v.S.Prefetch.Mode != kernel.PrefetchSectors {
-		return nil
+		return expr.Array{}
 	}
 	count := v.S.Prefetch.Depth // sectors per invocation
 	o := v.B[0]
@@ -139,9 +139,13 @@ func (v *matVec) prefetchSectors() (zero func() expr.Expr) {
 		word := expr.Plus(expr.Uint(planeStart/4), column, inColumn)
 		v.Assign(early.At(n), expr.At(expr.Of(b.Name+"_early"), word))
 	})
-	return func() expr.Expr {
-		all := v.Variable("uint", "all", expr.Of("0u"))
-		v.Repeat("n", count, func(n expr.Expr) { v.Update(all, "|=", early.At(n)) })
-		return v.Variable("float", "nothing", expr.Of("float("+all.Text+" & gl_NumWorkGroups.x >> 31)"))
-	}
+	return early
+}
+
+// zeroFrom declares a variable of value 0. The variable depends on all words of prefetchSectors, so the compiler must
+// keep their loads.
+func (v *matVec) zeroFrom(early expr.Array) expr.Expr {
+	all := v.Variable("uint", "all", expr.Of("0u"))
+	v.Repeat("n", early.Len, func(n expr.Expr) { v.Update(all, "|=", early.At(n)) })
+	return v.Variable("float", "nothing", expr.Of("float("+all.Text+" & gl_NumWorkGroups.x >> 31)"))
 }

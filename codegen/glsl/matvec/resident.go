@@ -26,46 +26,49 @@ type residentPart struct {
 
 // unrollColumns computes the workgroup's columns in passes of a few columns each.
 func (v *matVec) unrollColumns() {
-	waitForSectors := v.prefetchSectors()
+	early := v.prefetchSectors()
 	v.shareTables()
 	var rows residentRows
 	if v.S.TileK > 0 {
 		rows = v.loadResident()
 	}
 	var zero expr.Expr // depends on the prefetched sectors; nil if there are none
-	if waitForSectors != nil {
-		zero = waitForSectors()
+	if early.Len > 0 {
+		zero = v.zeroFrom(early)
 	}
 	shared := v.newPartials()
-	pass := func() {
-		v.DeclareSums(v.S.ThreadM * v.S.ThreadN)
-		if rows == nil {
-			v.stream()
-		} else {
-			v.addResident(rows)
-			if zero != nil {
-				v.Update(v.SumsAt(expr.Of("0u"))[0], "+=", zero)
-			}
-			v.scaleUpSums()
-		}
-		v.sharePartialSums(shared)
-		v.Close()
-	}
-	// The first pass may use preloaded blocks, and then stands before the loop.
-	first, columns := 0, v.groups*v.S.ThreadN
-	if v.preload != nil {
+	first, columns := 0, v.groups*v.S.ThreadN // columns of a pass
+	if v.preload != nil {                     // the first pass uses preloaded blocks, and comes before the loop
 		v.Blank()
 		v.OpenScope()
-		pass()
+		v.addPass(rows, zero, shared)
+		v.Close()
 		v.preload, first = nil, columns
 	}
 	if first < v.S.TileN {
 		v.Blank()
 		v.firstCol = v.OpenLoop("first_col", expr.Uint(first), expr.Uint(v.S.TileN), columns)
-		pass()
+		v.addPass(rows, zero, shared)
+		v.Close()
 		v.firstCol = nil
 	}
 	v.storeShared(shared)
+}
+
+// addPass computes the partial sums of a pass and writes them to shared memory. rows is nil if the rows of A do not
+// stay in registers. zero, if not nil, is a number 0 that depends on the prefetched sectors.
+func (v *matVec) addPass(rows residentRows, zero expr.Expr, shared partials) {
+	v.DeclareSums(v.S.ThreadM * v.S.ThreadN)
+	if rows == nil {
+		v.stream()
+	} else {
+		v.addResident(rows)
+		if zero != nil {
+			v.Update(v.SumsAt(expr.Of("0u"))[0], "+=", zero)
+		}
+		v.scaleUpSums()
+	}
+	v.sharePartialSums(shared)
 }
 
 // loadResident loads the rows of all runs of an invocation into registers.
@@ -93,7 +96,8 @@ func (v *matVec) placeResident(parts int) residentRows {
 	lanes := v.S.LanesPerRow
 	steps, _ := v.K.Fold.Quo(int64(v.run.Elems))
 	for first := int64(0); first < steps.Add; first += int64(lanes) {
-		step, run := expr.Plus(v.part, expr.Uint(first)), &residentRun{}
+		step := expr.Plus(v.part, expr.Uint(first))
+		run := &residentRun{}
 		// Some invocations have no run here. They load the last one again, and addResident skips it.
 		if first+int64(lanes) > steps.Add {
 			step = v.Variable("uint", "step", step)
@@ -144,8 +148,8 @@ func (v *matVec) loadThroughTile(rows residentRows, tile int) {
 	}
 }
 
-// takeStrip copies row i of the strip at element k into row, if the strip is in tile number c of the row. array has
-// that tile in shared memory. tile is the number of quads of a tile.
+// takeStrip copies row i of the strip at element k from shared memory into registers (row), if the strip is in tile
+// number c of the row. array has that tile. tile is the number of quads of a tile.
 func (v *matVec) takeStrip(row rowArrays, k, array, i, c expr.Expr, tile int) {
 	first := expr.Binary("/", k, expr.Uint(4))
 	v.OpenIf(expr.Binary("==", expr.Binary("/", first, expr.Uint(tile)), c))
@@ -175,8 +179,8 @@ func (v *matVec) addResident(rows residentRows) {
 // readQuads loads row i of an A cooperatively: each invocation reads atOnce consecutive quads per step. It returns the
 // array with the invocation's quads, which has at least minLen elements.
 func (v *matVec) readQuads(o *matmul.Operand, i expr.Expr, atOnce, minLen int) expr.Array {
-	shares := int(v.K.Fold.Add) / 4 / atOnce
-	own := v.Array("vec4", "own", max((shares+v.S.Workgroup-1)/v.S.Workgroup*atOnce, minLen))
+	shares := int(v.K.Fold.Add) / 4 / atOnce // of all invocations
+	own := v.Array("vec4", "own", max(ceil.Div(shares, v.S.Workgroup)*atOnce, minLen))
 	v.BindRow(i)
 	v.eachQuad(shares, func(q, n expr.Expr) {
 		v.Repeat("h", atOnce, func(h expr.Expr) {

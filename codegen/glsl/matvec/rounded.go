@@ -13,15 +13,15 @@ import (
 // kernel.RoundedGroup elements has a scale. An element becomes one byte (255 steps), or several base-256 digits.
 type roundedRows struct {
 	v *matVec
-	// arrays names the shared arrays of each A: elements is a uvec4 array with all rows of the first digit, then all
-	// rows of the next. scales has a scale per group.
+	// arrays names the shared arrays of each A. elements is a uvec4 array with the first digits of all rows, then the
+	// second digits of all rows, and so on. scales has a scale per group.
 	arrays map[*matmul.Operand]rowArrays
 	own    map[*matmul.Operand]expr.Array // quads that startLoads loaded and prepareRows will quantize
 }
 
-// roundedQuads is the number of neighbouring quads that an invocation quantizes together. With one quad, eight
-// invocations find the largest element of a group in three exchanges, and each of them divides by it. With two quads,
-// four invocations do it in two exchanges.
+// roundedQuads is the number of neighbouring quads that an invocation quantizes together. With two quads, four
+// invocations share a group of 32 elements, and find its largest element in two exchanges. With one quad, there would
+// be eight invocations and three exchanges, and each of the eight would compute the scale.
 const roundedQuads = 2
 
 // startLoads loads the elements of A that the invocation will quantize, in quads of four. The kernel then copies the
@@ -69,11 +69,11 @@ func (r *roundedRows) prepareRows() {
 }
 
 // quantizeShare quantizes a share of a row, which is roundedQuads quads: x(h) returns quad h. n is the number of the
-// share in its row, and place its number in shared memory, which has all rows. The lanes of a group find the group's
-// largest magnitude together. They compare bits, because the bits of NaN compare as the largest.
+// share in its row, and place its number among the shares of all rows. The lanes of a group find the group's largest
+// magnitude together. They compare magnitudes as integers, by their bits: then NaN is the largest.
 func (r *roundedRows) quantizeShare(rows rowArrays, x func(h expr.Expr) expr.Expr, n, place expr.Expr) {
 	v := r.v
-	perGroup := kernel.RoundedGroup / 4 / roundedQuads
+	perGroup := kernel.RoundedGroup / 4 / roundedQuads // shares, and so lanes, of a group
 	size := v.Variable("uvec4", "size", expr.Of("uvec4(0u)"))
 	v.Repeat("h", roundedQuads, func(h expr.Expr) {
 		v.Assign(size, expr.Format("max(%s, floatBitsToUint(%s) & "+magnitudeBits+")", size, x(h)))
@@ -135,10 +135,11 @@ func (r *roundedRows) putWords(array, unit, word, x expr.Expr) {
 // memory: quantized elements, and their scales.
 func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 	depth, from := int(r.v.K.Fold.Add), r.arrays[o]
-	return r.v.byteStrip(o, func(i expr.Expr) expr.Expr {
+	scaleOf := func(i expr.Expr) expr.Expr {
 		group := expr.Flat(i, depth/kernel.RoundedGroup, expr.Binary("/", k, expr.Uint(kernel.RoundedGroup)))
 		return from.scales.At(group)
-	}, func(i, digit expr.Expr, use func(t, word expr.Expr)) {
+	}
+	words := func(i, digit expr.Expr, use func(t, word expr.Expr)) {
 		own := expr.Flat(i, depth/4, expr.Binary("/", k, expr.Uint(4)))
 		first := expr.Flat(digit, 4*r.digitUnits(), own)
 		if r.v.run.Quads%4 != 0 { // words are read one by one, otherwise four at a time
@@ -150,5 +151,6 @@ func (r *roundedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 			word := r.v.Variable("uint", "word", expr.Plus(first, t))
 			return expr.At(from.elements.At(expr.Binary("/", word, expr.Uint(4))), expr.Binary("%", word, expr.Uint(4)))
 		}, func(w expr.Expr) expr.Expr { return from.elements.At(expr.Plus(first, w)) }, use)
-	})
+	}
+	return r.v.byteStrip(o, scaleOf, words)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// shareRowSums computes the row sums that a matvec also needs, such as for a normalization. All invocations of a
-// workgroup share each row, and leave partial sums in shared memory. They may be read after the next barrier.
+// shareRowSums computes the sums over rows that a matvec also needs, such as for a normalization. All invocations of a
+// workgroup share each row, and leave partial sums in shared memory, which may be read after the next barrier.
 func (v *matVec) shareRowSums() {
 	s := v.S
 	for _, p := range v.K.Phases {

@@ -22,9 +22,8 @@ import (
 // load them together.
 //
 // A strip is the elements of a block that share a scale. Cooperative matrices sum up one strip at a time. The kernel
-// multiplies these sums by the scales of the columns and rows, and adds the results to f32 sums. The scales are loaded
-// as accumulator fragments too: the columns' scales are repeated in each column of a fragment, and the rows' scales in
-// each row.
+// multiplies these sums by the scales of the strip in B and in A, and adds the results to f32 sums. It loads the scales
+// as accumulator fragments too. All columns of such a fragment have the scales of B, or all rows the scales of A.
 type skinny struct {
 	*matVec
 	schedule.Skinny
@@ -77,8 +76,9 @@ func EmitSkinny(e *emit.Emitter) {
 	r.storeResults()
 }
 
-// Sizes of a subgroup's work: columns is the number of its result columns. fragments is the number of fragments that
-// cover those columns, and rowFragments the number that covers the rows. strips is the number of strips in a step.
+// Sizes of a subgroup's work: columns is the number of result columns. fragments is the number of fragments across
+// these columns, and rowFragments the number of fragments across the subgroup's rows. strips is the number of strips
+// in a step.
 func (r *skinny) columns() int      { return r.s.TileN / r.s.SubgroupsN }
 func (r *skinny) fragments() int    { return r.columns() / r.s.FragM }
 func (r *skinny) rowFragments() int { return r.s.TileM / r.s.Down() / r.s.FragN }
@@ -103,36 +103,37 @@ func (r *skinny) placeSubgroup() {
 // declare declares shared memory and the accumulator fragments.
 func (r *skinny) declare() {
 	s := r.s
-	if r.unit = "uvec4"; r.Unit(s)*r.Element.BlockBytes() == 8 {
+	r.unit = "uvec4"
+	if r.Unit(s)*r.Element.BlockBytes() == 8 {
 		r.unit = "uvec2"
-	}
-	// stage declares the arrays of an operand: units of elements, and in each stage a number of scales, if not 0.
-	stage := func(name string, units, scales int, first, firstScale expr.Expr) stagedStrips {
-		st := stagedStrips{elements: r.Share(r.unit, name+"_strips", units), first: first, firstScale: firstScale}
-		if scales == 0 {
-			return st
-		}
-		st.scales = r.Share("float", name+"_scales", r.Stages(s)*scales)
-		other := "_offsets"
-		if name == "a" {
-			other = "_sums"
-		}
-		if r.Affine {
-			st.others = r.Share("float", name+other, r.Stages(s)*scales)
-		}
-		return st
 	}
 	// Each subgroup has a share of the weights and of their scales, from first and firstScale on.
 	first := r.Named("first_unit", expr.Times(r.share, r.columns()*r.Pitch(s)))
 	firstScale := r.Named("first_scale", expr.Times(r.share, r.columns()*r.strips()))
 	for _, o := range r.B {
-		st := stage(o.Name, r.WeightUnits(s), r.WeightScales(s), first, firstScale)
+		st := r.shareStrips(o.Name, "_offsets", r.WeightUnits(s), r.WeightScales(s))
+		st.first, st.firstScale = first, firstScale
 		r.weights[o] = &st
 	}
-	r.rows = stage("a", r.Stages(s)*r.RowUnits(s), r.RowScales(s), expr.Times(r.part, r.Parts*s.TileM*r.Pitch(s)),
-		expr.Times(r.part, s.TileM*r.strips()))
+	r.rows = r.shareStrips("a", "_sums", r.Stages(s)*r.RowUnits(s), r.RowScales(s))
+	r.rows.first = expr.Times(r.part, r.Parts*s.TileM*r.Pitch(s))
+	r.rows.firstScale = expr.Times(r.part, s.TileM*r.strips())
 	sums := emit.Fragment(r.s.Fragment, ir.F32, "Accumulator")
 	r.DeclareZeros(sums, expr.Call(sums, expr.Of("0.0")), r.fragments()*r.rowFragments())
+}
+
+// shareStrips declares the shared arrays of an operand: units of elements, and in each stage a number of scales, if not
+// 0. For an affine format, the array stagedStrips.others is called name+other.
+func (r *skinny) shareStrips(name, other string, units, scales int) stagedStrips {
+	st := stagedStrips{elements: r.Share(r.unit, name+"_strips", units)}
+	if scales == 0 {
+		return st
+	}
+	st.scales = r.Share("float", name+"_scales", r.Stages(r.s)*scales)
+	if r.Affine {
+		st.others = r.Share("float", name+other, r.Stages(r.s)*scales)
+	}
+	return st
 }
 
 // accumulate steps through the contraction axis. While subgroups multiply a step, they prefetch the next one into
@@ -184,7 +185,8 @@ func (r *skinny) loopWithTwoStages() {
 // barriers equally often, also if the last step has elements for only some of them.
 func (r *skinny) loopWithOneStage() {
 	var k0, exists expr.Expr // exists is the condition that the subgroup has elements in this step, or nil
-	if own := expr.Times(r.part, r.s.TileK); schedule.DivisibleBy(r.K.Fold, r.step()) {
+	own := expr.Times(r.part, r.s.TileK)
+	if schedule.DivisibleBy(r.K.Fold, r.step()) { // all subgroups have elements in every step
 		k0 = r.OpenRolled("k0", own, r.Dim(r.K.Fold), r.step())
 	} else {
 		k0 = r.OpenRolled("step_start", expr.Of("0u"), r.Dim(r.K.Fold), r.step())
@@ -225,8 +227,9 @@ func (r *skinny) put() {
 }
 
 // fetchedStrips names the registers that hold an invocation's strips of a B on their way to shared memory. If one read
-// returns all quants of a run, or one word holds a scale, these registers hold the raw words, and putWeights decodes
-// them. Decoding at once would wait for the loads before the previous step is multiplied.
+// returns all quants of a run, quants holds the raw words. If one word holds a scale, scales holds this word.
+// putWeights decodes them later, because decoding at once would wait for the loads before the previous step is
+// multiplied.
 type fetchedStrips struct {
 	quants, scales expr.Array
 	words          bool   // quants holds raw words, one uvec4 a run
@@ -253,8 +256,8 @@ func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 	return f
 }
 
-// runs is the number of runs in a step of a subgroup's columns. The subgroups with these columns share them. rounds is
-// the number that one lane decodes.
+// runs is the number of runs of a subgroup's columns in a step. The subgroups with the same columns share these runs.
+// rounds is the largest number of runs that one lane decodes.
 func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
 func (r *skinny) rounds() int { return ceil.Div(r.runs(), r.team) }
 
@@ -324,7 +327,7 @@ func (r *skinny) quantsOf(b *emit.Buffer, block expr.Expr, s position, w int) ex
 		return expr.Call("pack_halves", first, second)
 	}
 	bytes := r.bytesOf(b, block, s, w/2)
-	pair := expr.Member(r.Variable("uvec4", "bytes", bytes), map[int]string{0: "xy", 1: "zw"}[w%2])
+	pair := expr.Member(r.Variable("uvec4", "bytes", bytes), [2]string{"xy", "zw"}[w%2]) // eight of the 16 bytes
 	// A byte in the mantissa of a half is the byte plus 1024. halves_of_bytes subtracts above.
 	above := 1024 + r.run.Form.Bias
 	if r.run.Form.Signed {
@@ -346,8 +349,9 @@ func (r *skinny) bytesOf(b *emit.Buffer, block expr.Expr, s position, w int) exp
 	return expr.Call("uvec4", quads...)
 }
 
-// signedBytes returns quants (as unsigned bytes) minus the format's bias. It adds 128-bias to each byte, and subtracts
-// 128 by flipping the top bit. The sum carries into no other byte, because quants are below the bias plus 128.
+// signedBytes returns quants minus the format's bias, as signed bytes. The quants are unsigned bytes. It adds 128-bias
+// to each byte, and subtracts 128 by flipping the top bit. No byte overflows into the next one, because quants are
+// below the bias plus 128.
 func (r *skinny) signedBytes(bytes expr.Expr) expr.Expr {
 	f := r.run.Form
 	if f.Bias == 0 {

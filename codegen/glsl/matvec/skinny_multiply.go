@@ -30,7 +30,7 @@ func (r *skinny) declareRows() rowArrays {
 	if r.Parts == 1 {
 		a.scales = r.Array("float", "a_scale", r.rowRounds(r.Strip))
 	}
-	if r.Parts == 1 && r.Affine {
+	if r.Parts == 1 && r.Affine { // an offset is multiplied by the sum of the strip
 		a.sums = r.Array("int", "a_sum", r.rowRounds(r.Strip))
 	}
 	return a
@@ -144,9 +144,9 @@ func (r *skinny) putRows(a rowArrays) {
 	})
 }
 
-// inOrder reorders eight neighbouring f16 values of a row of A to match the quants of B. The GLSL function
-// halves_of_bytes returns quants 0, 2, 1, 3 of each four, and sums of products allow any order that both share. Formats
-// with float quants (Levels) do not use that function, so the order stays.
+// inOrder returns eight neighbouring f16 values of a row of A in the order of the quants of B, as products need. The
+// GLSL function halves_of_bytes returns quants in the order 0, 2, 1, 3, 4, 6, 5, 7. Formats with float quants (Levels)
+// do not use that function, and their quants are in order.
 func (r *skinny) inOrder(octet expr.Expr) expr.Expr {
 	if r.Levels {
 		return octet
@@ -158,7 +158,7 @@ func (r *skinny) inOrder(octet expr.Expr) expr.Expr {
 
 // halvesOf returns int8 elements 8w to 8w+7 of four (16 elements of a row) as f16 values, in the order of inOrder.
 func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
-	pair := expr.Member(four, map[int]string{0: "xy", 1: "zw"}[w])
+	pair := expr.Member(four, [2]string{"xy", "zw"}[w])
 	if r.Levels {
 		r.Helper("pack_halves", "float")
 		r.Helper("bytes_signed", "float")
@@ -174,7 +174,8 @@ func (r *skinny) halvesOf(four expr.Expr, w int) expr.Expr {
 // row is loaded again and its results are not stored: a branch around the loads is slower (M-block-rows).
 func (r *skinny) rowGroups(n int) int { return r.s.TileM * (r.s.TileK / n) }
 
-// rowLanes is the number of invocations that load these groups together: the subgroups at the same k.
+// rowLanes is the number of invocations that load these groups together: all invocations of the subgroups with the same
+// part of the contraction axis.
 func (r *skinny) rowLanes() int { return r.s.Down() * r.s.SubgroupsN * r.s.Subgroup }
 
 // rowRounds is the number of groups that each invocation loads.
@@ -197,18 +198,19 @@ func (r *skinny) eachStore(n int, body func(i, row, at expr.Expr)) { r.eachOfRow
 // invocation's groups, row is the row of the tile, and at is the group's first element in the step. The row axis is
 // bound. skip says that an invocation without a group skips body, instead of handling the last group again.
 func (r *skinny) eachOfRows(n int, skip bool, body func(i, row, at expr.Expr)) {
-	total, lanes, per := r.rowGroups(n), r.rowLanes(), r.s.TileK/n // per: groups of a row
+	total, lanes, perRow := r.rowGroups(n), r.rowLanes(), r.s.TileK/n
+	uneven := total%lanes != 0 // some invocations have no group in the last round
 	r.Repeat("i", r.rowRounds(n), func(i expr.Expr) {
 		slot := r.Named("slot", expr.Plus(expr.Remainder(r.self, lanes, r.s.Workgroup), expr.Times(i, lanes)))
-		guarded := total%lanes != 0 && skip
+		guarded := uneven && skip
 		switch {
 		case guarded:
 			r.OpenIf(expr.Binary("<", slot, expr.Uint(total)))
-		case total%lanes != 0:
+		case uneven:
 			slot = r.Named("slot", expr.Call("min", slot, expr.Uint(total-1)))
 		}
-		row := r.Named("line", expr.Quotient(slot, per, total))
-		at := r.Named("at", expr.Times(expr.Remainder(slot, per, total), n))
+		row := r.Named("line", expr.Quotient(slot, perRow, total))
+		at := r.Named("at", expr.Times(expr.Remainder(slot, perRow, total), n))
 		r.BindAxis(r.Row, r.Named("row", r.ClampTo(expr.Plus(r.Row0, row), r.Row, r.s.TileM)))
 		body(i, row, at)
 		if guarded {
@@ -231,9 +233,9 @@ func (r *skinny) rowScale(row, at expr.Expr) expr.Expr {
 }
 
 // putFloats stores four floats of a row in the form that matrix instructions take: as base-256 digits (int8) or as sums
-// of two f16. A strip is the elements of a row that share a scale. The floats are first multiplied by a power of two
-// that brings the largest element of their strip to the top of that form's range. If the largest is infinite or NaN, so
-// is the scale: infinities then become 1 or -1, and all other elements become 0.
+// of two f16. It first multiplies the floats by a power of two, so that the largest element of their strip is at the
+// top of the form's range. The scale of the strip is the inverse of this power. If the largest element is infinite or
+// NaN, it is the scale: infinities become 1 or -1, and all other elements 0.
 func (r *skinny) putFloats(four, row, at expr.Expr) {
 	x := r.Variable("vec4", "x", four)
 	tops := r.Variable("uvec4", "tops", expr.Of(fmt.Sprintf("floatBitsToUint(%s) & "+magnitudeBits, x)))
@@ -287,7 +289,7 @@ func (r *skinny) putDigits(x, row, at expr.Expr) {
 // putHalves stores each float x below 2^15 as the sum of two f16 values. The first is x rounded to f16 precision. The
 // second is the remainder. Integer operations round x, because a compiler could remove a conversion to f16 and back.
 func (r *skinny) putHalves(x, row, at expr.Expr) {
-	// An f16 lacks the low 13 bits of an f32: half of their range is added before they are cleared.
+	// An f16 lacks the low 13 bits of an f32. To round, add half of their range and clear them.
 	rounded := fmt.Sprintf("uintBitsToFloat(floatBitsToUint(%s) + 0x1000u & 0xffffe000u)", x)
 	high := r.Variable("vec4", "high", expr.Of(rounded))
 	low := r.Variable("vec4", "low", expr.Binary("-", x, high))
@@ -299,8 +301,8 @@ func (r *skinny) putHalves(x, row, at expr.Expr) {
 	}
 }
 
-// component returns the component of a unit of shared memory (a vector) that holds word n of a quad. at is the number
-// of the quad's first element, and a word holds perWord elements.
+// component returns the index of the component that holds word n of a quad in a unit of shared memory, which is a
+// vector of words. at is the number of the quad's first element, and a word holds perWord elements.
 func (r *skinny) component(at expr.Expr, perWord int, n int64) expr.Expr {
 	words := r.Unit(r.s) / perWord
 	return expr.Plus(expr.Binary("%", expr.Binary("/", at, expr.Uint(perWord)), expr.Uint(words)), expr.Uint(n))
@@ -319,7 +321,7 @@ func (r *skinny) multiply() {
 	s := r.s
 	r.Comment("Multiply.")
 	n := r.OpenRolled("strip", expr.Of("0u"), expr.Uint(r.strips()), 1)
-	// Rows stored as two f16 have no scales.
+	// Rows that are two f16 in memory (Halves) have no scales, and their sums are computed here.
 	at := expr.Plus(r.rows.firstScale, expr.Times(n, s.TileM), r.ownRow)
 	var rowScales, rowSums expr.Array
 	if !r.Halves {
@@ -424,9 +426,9 @@ func (r *skinny) multiplyColumns(o *matmul.Operand, n, j expr.Expr, rows, rowSca
 	})
 }
 
-// sumOfStrip multiplies a strip of the columns by row fragment f, and returns the sums as a fragment of floats. It adds
-// the less significant parts of rows first. Of three digits it sums up the upper two as integers: 32 times two int8
-// factors, times 257, fit in 32 bits.
+// sumOfStrip multiplies a strip of the columns by row fragment f, and returns the sums as a fragment of floats. The
+// rows have 1 to 3 parts. It adds the products of less significant parts first. Of three digits it sums up the upper
+// two as integers: 32 products of two int8, times 257, fit in 32 bits.
 func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 	typ := emit.Fragment(r.s.Fragment, r.Sums(), "Accumulator")
 	floats := emit.Fragment(r.s.Fragment, ir.F32, "Accumulator")
@@ -441,14 +443,13 @@ func (r *skinny) sumOfStrip(columns, rows expr.Array, f expr.Expr) expr.Expr {
 	switch r.Parts {
 	case 1:
 		add(sum, 0)
-	case 2:
+	case 2: // part 0 is the rounded element, and part 1 the remainder
 		add(sum, 1)
 		add(sum, 0)
-	case 3:
+	case 3: // digits, of which 0 is the least significant
 		least := r.Variable(typ, "least", expr.Call(typ, zero))
 		add(least, 0)
 		add(sum, 2)
-		// The digits are: 2 the most, 1 the next and 0 the least significant.
 		r.Assign(sum, expr.Binary("*", sum, expr.Int(256)))
 		add(sum, 1)
 		return expr.Plus(expr.Binary("*", expr.Call(floats, sum), expr.Of("256.0")), expr.Call(floats, least))
@@ -478,7 +479,7 @@ func (r *skinny) storeResults() {
 func (r *skinny) storeColumns(first, count int) {
 	s, width := r.s, r.ResultColumns(r.s)
 	results := s.TileM * width
-	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4
+	perUnit := r.Unit(s) * r.Element.BlockBytes() / 4 // sums in a unit of shared memory
 	r.shareColumns(first, count)
 	column := func(own expr.Expr) expr.Expr { // a column of the tile, given its number among those that pass
 		if s.SubgroupsM == 0 {

@@ -37,9 +37,12 @@ type aSource interface {
 // floatSource is an aSource of floats that also reads single quads.
 type floatSource interface {
 	aSource
-	// quadsAt returns a function that returns quad t of row i of an A, in the strip at k.
-	quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr
+	// quadsAt returns the function that reads the quads of the strip at k.
+	quadsAt(k expr.Expr) stripQuad
 }
+
+// stripQuad returns the GLSL expression of quad t of a strip, for row i of an A.
+type stripQuad func(o *matmul.Operand, i, t expr.Expr) expr.Expr
 
 // source returns the aSource that the schedule selects.
 func (v *matVec) source() aSource {
@@ -60,8 +63,8 @@ type memoryRows struct{ v *matVec }
 func (memoryRows) startLoads()  {}
 func (memoryRows) prepareRows() {}
 
-// quadsAt returns a function that loads quad t of row i of an operand, from element k on.
-func (r memoryRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
+// quadsAt implements floatSource: it reads from memory.
+func (r memoryRows) quadsAt(k expr.Expr) stripQuad {
 	return func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
 		r.v.BindRow(i)
 		return r.v.Quad(o, expr.Plus(k, expr.Times(t, 4)), emit.Inside)
@@ -69,15 +72,13 @@ func (r memoryRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr)
 }
 
 func (r memoryRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	return r.v.floatStrip(o, k, r.quadsAt)
+	return r.v.floatStrip(o, k, r)
 }
 
-// floatStrip reads every row of an A along a strip, the elements of a block that share a scale. It sums up each row if
-// the format needs the sum.
-func (v *matVec) floatStrip(o *matmul.Operand, k expr.Expr,
-	quadsAt func(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr) rowArrays {
+// floatStrip reads every row of an A along the strip at k. It sums up each row if the format needs the sum.
+func (v *matVec) floatStrip(o *matmul.Operand, k expr.Expr, from floatSource) rowArrays {
 	row := v.declareFloats(o)
-	read := quadsAt(k)
+	read := from.quadsAt(k)
 	v.Repeat("i", v.S.ThreadM, func(i expr.Expr) {
 		v.fillStrip(row, i, func(t expr.Expr) expr.Expr { return read(o, i, t) })
 	})
@@ -95,8 +96,9 @@ func (v *matVec) declareFloats(o *matmul.Operand) rowArrays {
 	return row
 }
 
-// fillStrip sets row i of a strip to the quads that read returns, and adds up the row's sum. With smallSums, it
-// multiplies this sum by the factor that all columns share: minus the bias (or 1 if the format is affine), times 2^-24.
+// fillStrip sets row i of a strip to the quads that read returns, and adds up the row's elements if the format needs
+// their sum. With smallSums, it multiplies this sum by a factor that all columns share: -bias * 2^-24, or 2^-24 if the
+// format is affine.
 func (v *matVec) fillStrip(row rowArrays, i expr.Expr, read func(t expr.Expr) expr.Expr) {
 	v.Repeat("t", v.run.Quads, func(t expr.Expr) {
 		x := v.quadOfStrip(row.elements, i, t)
@@ -150,8 +152,8 @@ func (r byteRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
 func (v *matVec) rowWords() int { return v.run.Quads * v.S.RowBytes() }
 
 // byteStrip reads all rows of an A along a strip: the int8 elements (four per int), a scale, and the sum of the
-// elements if the format needs it. scale returns the scale of row i. words calls use for each word of base-256 digit
-// `digit` of row i: t is the number of the word, which holds digits of four elements.
+// elements if the format needs it. scale returns the scale of row i. An element has one or several base-256 digits.
+// words calls use for each word with digits number `digit` of row i: word t has this digit of elements 4t to 4t+3.
 func (v *matVec) byteStrip(o *matmul.Operand, scale func(i expr.Expr) expr.Expr,
 	words func(i, digit expr.Expr, use func(t, word expr.Expr))) rowArrays {
 	row := rowArrays{elements: v.Array("int", o.Name+"_strip", v.S.ThreadM*v.rowWords()),

@@ -54,8 +54,8 @@ func (r *stagedRows) fill(partial bool, end expr.Expr) {
 	r.v.Close()
 }
 
-// swizzled returns the shared-memory slot of quad n of a row: it XORs bits of n. If eight lanes read the same quad of
-// their own runs of 8 or 16 quads, they then use different banks.
+// swizzled returns the shared-memory slot of quad n of a row: n with its low three bits XORed by higher bits. If eight
+// lanes read the same quad of their own runs of 8 or 16 quads, they then use different banks.
 func swizzled(n expr.Expr) expr.Expr {
 	return expr.Binary("^", n,
 		expr.Binary("&", expr.Binary("^", expr.Binary(">>", n, expr.Of("3")), expr.Binary(">>", n, expr.Of("6"))),
@@ -63,10 +63,10 @@ func swizzled(n expr.Expr) expr.Expr {
 }
 
 // quadsAt implements floatSource: it reads from shared memory.
-func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr) expr.Expr {
+func (r *stagedRows) quadsAt(k expr.Expr) stripQuad {
 	first := r.v.Variable("uint", "first_quad", expr.Binary("/", expr.Binary("-", k, r.first), expr.Uint(4)))
 	place := func(t expr.Expr) expr.Expr { return swizzled(plusOffset(first, t)) }
-	if r.v.run.Quads <= 8 { // swizzled changes only bits that no t changes
+	if r.v.run.Quads <= 8 { // t is in the low three bits, so it may be XORed after swizzled
 		at := r.v.Variable("uint", "place", swizzled(first))
 		place = func(t expr.Expr) expr.Expr {
 			if t.Is("0u") {
@@ -81,5 +81,5 @@ func (r *stagedRows) quadsAt(k expr.Expr) func(o *matmul.Operand, i, t expr.Expr
 }
 
 func (r *stagedRows) strip(o *matmul.Operand, k expr.Expr) rowArrays {
-	return r.v.floatStrip(o, k, r.quadsAt)
+	return r.v.floatStrip(o, k, r)
 }

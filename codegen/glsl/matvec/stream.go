@@ -8,13 +8,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// position is the position of a part of a run: the elements of one block that an invocation reads at once.
+// position is the position of a run (the elements of one block that an invocation reads at once) or of a part of it.
 type position struct {
 	block expr.Expr // the block's number in its column
-	e     expr.Expr // the run's first element in the block, in field 0
+	e     expr.Expr // the run's first element in the block, in bit field 0
 	p, at expr.Expr // the number of the part, and its offset from e
-	k     expr.Expr // the position along the contraction axis
-	slot  expr.Expr // its index among the preloaded blocks (preloadSlot)
+	k     expr.Expr // the coordinate of the run or part along the contraction axis
+	slot  expr.Expr // the run's index in the arrays of preloadedRuns (see preloadSlot)
 }
 
 // stream steps through the contraction axis, run by run. Of n = LanesPerRow invocations, invocation i takes runs i,
@@ -43,8 +43,8 @@ func (v *matVec) stream() {
 	v.scaleUpSums()
 }
 
-// addRun multiplies one run of B by all rows and columns, and adds to the sums: part by part, unless the reader has an
-// order of its own. The reader reads the rows of a part once, and then every column.
+// addRun multiplies one run of B by all rows and columns, and adds the products to the sums. It does so part by part,
+// unless the reader has an order of its own. The reader reads the rows of a part once, and then every column.
 func (v *matVec) addRun(run position) {
 	r := v.reader
 	if own, ok := r.(runReader); ok {
@@ -61,7 +61,7 @@ func (v *matVec) addRun(run position) {
 	})
 }
 
-// partOf is the position of part p of a run.
+// partOf returns the position of part p of a run.
 func (v *matVec) partOf(run position, p expr.Expr) position {
 	run.p, run.at = p, expr.Times(p, v.run.StripStride())
 	run.k = expr.Plus(run.k, run.at)

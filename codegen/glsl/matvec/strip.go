@@ -69,7 +69,7 @@ const (
 // subnormal reports whether quants are unpacked as subnormal f16 numbers, which are 2^-24 times their value.
 func (v *matVec) subnormal() bool { return v.S.Subnormals && !v.S.IntDot }
 
-// smallSums reports whether sums keep this factor of 2^-24 too, until scaleUpSums removes it.
+// smallSums reports whether the sums have this factor of 2^-24 too, until scaleUpSums removes it.
 func (v *matVec) smallSums() bool { return v.subnormal() && v.S.Chained }
 
 // biasSubnormals adjusts the bias, because unpacking to subnormals adds 128 to signed quants.
@@ -145,28 +145,28 @@ func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at position, dot
 			r.v.quadArgs(block, at, expr.Of("0u"))...)))
 	}
 	r.v.Repeat("t", r.v.run.Quads, func(t expr.Expr) {
-		var product func(sum, x expr.Expr) expr.Expr
+		var quad dotFactor
 		switch {
 		case r.v.run.Form.Levels:
-			product = r.v.floatProduct(expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...))
+			quad = r.v.floatFactor(expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...))
 		case loaded.Len > 0:
-			product = r.v.bytesProduct(wideElement(loaded, r.v.run.Quads, t))
+			quad = r.v.bytesFactor(wideElement(loaded, r.v.run.Quads, t))
 		default:
-			product = r.v.bytesProduct(expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
+			quad = r.v.bytesFactor(expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
 		}
-		r.v.eachDot(t, dots, rows, product)
+		r.v.eachDot(t, dots, rows, quad)
 	})
 }
 
-// eachDot multiplies quad t by every row, or by every digit of the only row, and adds to dots.
-func (v *matVec) eachDot(t expr.Expr, dots, rows expr.Array, product func(sum, x expr.Expr) expr.Expr) {
+// eachDot multiplies quad t of a strip by every row, or by every digit of the only row, and adds the products to dots.
+func (v *matVec) eachDot(t expr.Expr, dots, rows expr.Array, quad dotFactor) {
 	count, each := v.S.ThreadM, "i"
 	if v.S.RowBytes() > 1 {
 		count, each = v.S.RowBytes(), "digit"
 	}
 	v.Repeat(each, count, func(i expr.Expr) {
 		x, sum := rows.At(expr.Flat(i, v.run.Quads, t)), dots.At(i)
-		v.Assign(sum, product(sum, x))
+		v.Assign(sum, quad.dotOnto(sum, x))
 	})
 }
 
@@ -185,25 +185,36 @@ func (v *matVec) quadOfStrip(rows expr.Array, i, t expr.Expr) expr.Expr {
 	return rows.At(expr.Flat(i, v.rowWords(), t))
 }
 
-// bytesProduct unpacks the four quants in a word. It returns a function that returns sum plus their dot product with x,
-// a quad of a row.
-func (v *matVec) bytesProduct(quants expr.Expr) func(sum, x expr.Expr) expr.Expr {
-	if !v.S.IntDot {
-		return v.floatProduct(expr.Call(v.unpack(), quants))
-	}
-	bytes := v.Variable("int", "bytes", expr.Call("int", quants))
-	return func(sum, x expr.Expr) expr.Expr { return expr.Binary("+", sum, expr.Call("dotPacked4x8EXT", bytes, x)) }
+// dotFactor is a quad of B, as a factor of dot products with quads of rows.
+type dotFactor struct {
+	function string    // the GLSL function that multiplies two quads; dot_onto also adds the sum
+	quad     expr.Expr // a vec4, or four int8 in a word
 }
 
-// floatProduct returns a function that returns sum plus the dot product of floats, a vec4 of decoded quants, with x, a
-// quad of a row.
-func (v *matVec) floatProduct(floats expr.Expr) func(sum, x expr.Expr) expr.Expr {
+// dotOnto returns sum plus the dot product with x, a quad of a row.
+func (f dotFactor) dotOnto(sum, x expr.Expr) expr.Expr {
+	if f.function == "dot_onto" {
+		return expr.Call(f.function, sum, f.quad, x)
+	}
+	return expr.Binary("+", sum, expr.Call(f.function, f.quad, x))
+}
+
+// bytesFactor returns the factor for four quants in the bytes of a word. It unpacks them if rows are floats.
+func (v *matVec) bytesFactor(quants expr.Expr) dotFactor {
+	if !v.S.IntDot {
+		return v.floatFactor(expr.Call(v.unpack(), quants))
+	}
+	return dotFactor{"dotPacked4x8EXT", v.Variable("int", "bytes", expr.Call("int", quants))}
+}
+
+// floatFactor returns the factor for a vec4 of decoded quants.
+func (v *matVec) floatFactor(floats expr.Expr) dotFactor {
 	levels := v.Variable("vec4", "levels", floats)
 	if !v.S.Chained {
-		return func(sum, x expr.Expr) expr.Expr { return expr.Binary("+", sum, expr.Call("dot", levels, x)) }
+		return dotFactor{"dot", levels}
 	}
 	v.Helper("dot_onto", "float")
-	return func(sum, x expr.Expr) expr.Expr { return expr.Call("dot_onto", sum, levels, x) }
+	return dotFactor{"dot_onto", levels}
 }
 
 // readWide reads the quants of a strip 16 bytes at a time, from memory or from the preloaded words. It returns a uvec4
@@ -247,11 +258,12 @@ func (v *matVec) quadArgs(block expr.Expr, at position, t expr.Expr) []expr.Expr
 		first = plusOffset(first, at.at)
 	}
 	e := plusOffset(first, expr.Times(t, 4))
-	switch perField := f.Stride / 4; {
-	case v.run.SharedScale: // the strip has perField quads of each field, one field after the other
+	switch {
+	case v.run.SharedScale: // the strip has all quads of field 0, then all quads of field 1, and so on
+		perField := f.Stride / 4
 		e = plusOffset(at.e, expr.Times(expr.Remainder(t, perField, v.run.Quads), 4))
 		p = expr.Quotient(t, perField, v.run.Quads)
-	case !f.FieldsApart() && f.Fields > 1: // Fields neighbouring quads share bytes, a superblock
+	case !f.FieldsApart() && f.Fields > 1: // neighbouring quads are fields of the same bytes
 		e = plusOffset(first, expr.Times(expr.Quotient(t, f.Fields, v.run.Quads), f.Superblock()))
 		p = expr.Remainder(t, f.Fields, v.run.Quads)
 	}

@@ -5,8 +5,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
 )
 
-// wholeReader decodes the elements of blocks completely, scale included. With many rows this is cheaper: it takes one
-// multiplication per decoded element instead of one per strip of every row.
+// wholeReader decodes the elements of blocks completely: it multiplies them by their scale before it multiplies them by
+// the rows. That takes one multiplication per decoded element, instead of one per strip of every row. With many rows it
+// is cheaper.
 type wholeReader struct{ *stripReader }
 
 func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{v: v}} }
@@ -58,13 +59,13 @@ func (r wholeReader) addStrip(at position) {
 	})
 }
 
-// readColumns reads parts of one strip of the operand B into arrays. Each column has the number of its block, the scale
-// from wholeScale, and the quants if they are read 16 bytes at a time. The scale is a vec2 if there is a number to add.
+// readColumns reads one strip of each of the invocation's columns of a B into arrays: the index of the block, the scale
+// from wholeScale, and the quants if they are read 16 bytes at a time.
 func (r wholeReader) readColumns(o *matmul.Operand, at position) wholeStrip {
 	b, cols, perColumn := r.v.blockBuffer(o), r.v.S.ThreadN, r.v.run.Quads/4
 	typ := "float"
 	if r.v.run.Form.NeedsSums() {
-		typ = "vec2"
+		typ = "vec2" // with a number to add
 	}
 	w := wholeStrip{at: r.v.Array("uint", o.Name+"_at", cols), scale: r.v.Array(typ, o.Name+"_scale", cols)}
 	if r.v.run.Wide(b.Binding) {
