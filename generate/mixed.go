@@ -63,8 +63,9 @@ func (e *engine) mix(ctx context.Context, rows []*slot) {
 // plan chooses the parts of the next mixed run and its program, as an index of Model.mixed. slots has the slot of each
 // part. The parts fill the program if there are enough tokens, because it takes nearly as long for fewer.
 func (e *engine) plan(rows []*slot) (parts []llm.Part, slots []*slot, program int) {
-	m, wanted := e.model, 0           // wanted counts tokens of prompts that the run could prefill
-	add := func(s *slot, limit int) { // adds a part of at most limit tokens
+	m, wanted := e.model, 0 // wanted counts tokens of prompts that the run could prefill
+	// add adds a part of at most limit tokens.
+	add := func(s *slot, limit int) {
 		begin, text := len(s.cached), s.answer.text
 		n := min(untilImage(text[begin:]), limit)
 		parts = append(parts, llm.Part{Text: int(s.index), Position: begin, Tokens: text[begin : begin+n],

@@ -189,7 +189,8 @@ const (
 // draft implements drafter. It finds the longest earlier occurrence of the text's last tokens, the latest among equally
 // long ones, and returns up to limit tokens that followed it there.
 func (lookup) draft(_ context.Context, text []int32, limit int) ([]int32, error) {
-	best, at := leastSame-1, 0                          // the length of the best occurrence, and the index after it
+	// best is the length of the best occurrence, and at the index after it.
+	best, at := leastSame-1, 0
 	for end := len(text) - 1; end >= leastSame; end-- { // text[:end] ends as text does
 		same := 0
 		for same < min(mostSame, end) && text[end-1-same] == text[len(text)-1-same] {

@@ -58,8 +58,8 @@ func (s *Server) chatJob(ctx context.Context, q *request) (j job, err error) {
 	return j, nil
 }
 
-// listen chooses the form of reasoning and calls that the answer to a conversation is split by. It also finds out
-// whether the prompt ends within reasoning.
+// listen sets how an answer to a conversation is split into content, reasoning and calls: j.form. It also sets
+// j.thinking, whether the prompt ends within reasoning, and the limit of reasoning.
 func (s *Server) listen(j *job, prompt []int32) {
 	if j.form = s.o.Form; j.form == nil {
 		j.form = reply.FormOf(s.model.ChatTemplate())

@@ -189,7 +189,8 @@ func (s *Server) passOverForm(w http.ResponseWriter, form *multipart.Form) error
 	return nil
 }
 
-// audioFields maps fields of transcribe.Request to the fields of a form.
+// audioFields maps fields of transcribe.Request to the fields of a form. Translate is the path of the request. If it is
+// wrong, the model translates nothing.
 var audioFields = map[string]string{"Language": "language", "Prompt": "prompt", "Temperature": "temperature",
 	"Translate": "model"}
 

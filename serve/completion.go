@@ -140,10 +140,9 @@ func readDefaults(q *plainRequest, fields map[string]json.RawMessage) error {
 // special tokens in texts are these tokens.
 func (s *Server) plainPrompts(data json.RawMessage) ([][]int32, error) {
 	var list []json.RawMessage
+	isNumber := func(one json.RawMessage) bool { return json.Unmarshal(one, new(int32)) == nil }
 	// A list with a number is a single prompt of tokens.
-	if json.Unmarshal(data, &list) != nil || slices.ContainsFunc(list, func(one json.RawMessage) bool {
-		return json.Unmarshal(one, new(int32)) == nil
-	}) {
+	if json.Unmarshal(data, &list) != nil || slices.ContainsFunc(list, isNumber) {
 		list = []json.RawMessage{data}
 	}
 	if len(list) == 0 || len(list) > maxTexts {
@@ -155,9 +154,10 @@ func (s *Server) plainPrompts(data json.RawMessage) ([][]int32, error) {
 		if err == nil {
 			err = s.checkLength(tokens, "prompt")
 		}
-		if prompts[i] = tokens; err != nil {
+		if err != nil {
 			return nil, err
 		}
+		prompts[i] = tokens
 	}
 	return prompts, nil
 }

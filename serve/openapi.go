@@ -69,8 +69,8 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// schemaOf returns the JSON Schema of the JSON from which package json decodes a Go type. A type with its own decoder
-// may be any value. The default is an integer.
+// schemaOf returns a JSON Schema of the values that package json decodes into a Go type. For a type with its own
+// decoder that is any value. Kinds that are not listed are integers.
 func schemaOf(t reflect.Type) map[string]any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -192,9 +192,9 @@ func readJSON(r *http.Request, v any) (fields map[string]json.RawMessage, err er
 	case !errors.As(err, &wrong):
 		return nil, refuse(http.StatusBadRequest, "", "the request: %v", err)
 	}
-	// The field is a list or an object of the right kind, so the error is in a value inside it.
-	what := wrong.Field
-	if raw := fields[what]; len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') && raw[0] != brackets[wrong.Value] {
+	what, raw := wrong.Field, fields[wrong.Field]
+	contains := len(raw) > 0 && (raw[0] == '[' || raw[0] == '{')
+	if contains && raw[0] != brackets[wrong.Value] { // the wrong value is not the field itself
 		what = "a value in " + what
 	}
 	return nil, refuse(http.StatusBadRequest, wrong.Field, "%s is %s, want %s", what, describeGot(wrong.Value),
@@ -260,8 +260,8 @@ func (s *Server) checkFields(w http.ResponseWriter, fields map[string]json.RawMe
 			isUnsupported && slices.Contains(nothing, compact):
 			continue
 		case isUnsupported && (slices.Contains(needed, name) || s.o.StrictFields):
-			return refuse(http.StatusBadRequest, name, "%s is not supported here: %sleave it out", name,
-				strings.Join(append(nothing, ""), " or "))
+			return refuse(http.StatusBadRequest, name, "%s is not supported here: %s", name,
+				strings.Join(append(slices.Clone(nothing), "leave it out"), " or "))
 		case s.o.StrictFields:
 			return refuse(http.StatusBadRequest, name, "there is no field %q here: leave it out", name)
 		}
@@ -385,7 +385,8 @@ func (q *request) mirostat(s *generate.Sampling) {
 func (q *request) dry(s *generate.Sampling) error {
 	d := generate.Dry{Multiplier: q.DryMultiplier, Base: 1.75, Allowed: 2, Last: -1, Breakers: generate.DefaultBreakers}
 	if q.DryBase != nil {
-		if d.Base = *q.DryBase; d.Base == 0 {
+		d.Base = *q.DryBase
+		if d.Base == 0 {
 			return refuse(http.StatusBadRequest, "dry_base", "dry_base is 0: want 1 to 10")
 		}
 	}
@@ -429,7 +430,8 @@ func (q *request) answers(j *job) error {
 	if j.wanted < 1 || j.wanted > maxAnswers {
 		return refuse(http.StatusBadRequest, "n", "n is %d: want 1 to %d answers", j.wanted, maxAnswers)
 	}
-	if j.answers = j.wanted; q.BestOf != nil {
+	j.answers = j.wanted
+	if q.BestOf != nil {
 		j.answers = *q.BestOf
 	}
 	// Too many answers of one prompt are an error of best_of, below.
@@ -535,7 +537,8 @@ func (s *Server) talk(q *request, t *tools) (c chat.Context, pictures []picture,
 		return c, nil, refuse(http.StatusBadRequest, "messages", "messages is missing or empty: want at least one")
 	}
 	c.AddGenerationPrompt = (q.Generation == nil || *q.Generation) && !q.Continue
-	if c.Continue = q.Continue; c.Continue {
+	c.Continue = q.Continue
+	if c.Continue {
 		switch {
 		case q.Messages[len(q.Messages)-1].Role != "assistant":
 			return c, nil, refuse(http.StatusBadRequest, "continue_final_message",
@@ -593,7 +596,8 @@ func (q *request) variables() (more chat.Object, err error) {
 // turn converts a message of a request for the chat template, and returns its pictures. where names the message in
 // errors.
 func (s *Server) turn(m *message, where string) (turn chat.Message, pictures []picture, err error) {
-	if turn.Role = m.Role; turn.Role == "developer" { // the newer name
+	turn.Role = m.Role
+	if turn.Role == "developer" { // the newer name
 		turn.Role = "system"
 	}
 	if !slices.Contains([]string{"system", "user", "assistant", "tool"}, turn.Role) {

@@ -82,15 +82,15 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 func (q *rerankRequest) texts() ([]string, error) {
 	texts := make([]string, len(q.Documents))
 	for i, d := range q.Documents {
+		if string(d) != "null" && json.Unmarshal(d, &texts[i]) == nil {
+			continue
+		}
 		object := struct{ Text *string }{}
-		if string(d) == "null" || json.Unmarshal(d, &texts[i]) != nil &&
-			(json.Unmarshal(d, &object) != nil || object.Text == nil) {
+		if json.Unmarshal(d, &object) != nil || object.Text == nil {
 			return nil, refuse(http.StatusBadRequest, fmt.Sprintf("documents[%d]", i),
 				"documents[%d] is %.40s: want a text, or {\"text\": TEXT}", i, d)
 		}
-		if object.Text != nil {
-			texts[i] = *object.Text
-		}
+		texts[i] = *object.Text
 	}
 	return texts, nil
 }

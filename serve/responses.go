@@ -81,7 +81,8 @@ func (q *responsesRequest) chat() (c request, err error) {
 	if c.Tools, err = nestFields(q.Tools, "function"); err != nil {
 		return wrong("tools", "tools: %v", err)
 	}
-	if c.ToolChoice = q.ToolChoice; len(q.ToolChoice) > 0 && q.ToolChoice[0] == '{' {
+	c.ToolChoice = q.ToolChoice
+	if len(q.ToolChoice) > 0 && q.ToolChoice[0] == '{' {
 		if c.ToolChoice, err = nestField(q.ToolChoice, "function"); err != nil {
 			return wrong("tool_choice", "tool_choice: %v", err)
 		}
@@ -163,7 +164,7 @@ func nestField(object json.RawMessage, kind string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return list[1 : len(list)-1], nil
+	return list[1 : len(list)-1], nil // without the brackets of the list
 }
 
 // response is an answer to POST /v1/responses while it is sent.
@@ -171,7 +172,7 @@ type response struct {
 	*answer
 	q        *responsesRequest
 	said     said
-	items    [2]string // the ids of the message and of the reasoning
+	items    [2]string // the ids of the message (0) and of the reasoning (1)
 	index    int       // of the next item of the output
 	kind     reply.Kind
 	open     bool // an item of that kind is not complete

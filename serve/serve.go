@@ -275,7 +275,8 @@ type busy struct {
 func (b *busy) add(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.n += n; b.n == 0 && b.idle != nil {
+	b.n += n
+	if b.n == 0 && b.idle != nil {
 		close(b.idle)
 		b.idle = nil
 	}
@@ -356,9 +357,10 @@ func (s *Server) admit(r *http.Request) error {
 	if s.draining.Load() {
 		return refuse(http.StatusServiceUnavailable, "", "the server is shutting down and accepts no more requests")
 	}
-	// Pages of other sites may send another type without asking first. The browser then names their origin.
+	// Before a page of another site sends JSON, its browser asks the server: see allowOrigin. It sends some other types
+	// without asking, and names the page's origin.
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	browserAsks := err == nil && kind == "application/json" // before it sends this type to another site
+	browserAsks := err == nil && kind == "application/json"
 	if origin := r.Header.Get("Origin"); origin != "" && !browserAsks && !s.allowsOrigin(origin) {
 		return refuse(http.StatusUnsupportedMediaType, "",
 			"the request comes from a web page and has Content-Type %q: want "+
@@ -467,10 +469,9 @@ func (l *listener) next(text string) (parts []reply.Part, over bool) {
 	if l.reader == nil {
 		return l.stop([]reply.Part{{Kind: reply.Content, Text: text}})
 	}
-	if parts, over = l.stop(l.reader.Next(text)); !over {
-		over = l.single && l.calls > 0 && !l.reader.Calling()
-	}
-	return parts, over
+	parts, over = l.stop(l.reader.Next(text))
+	onlyCallEnded := l.single && l.calls > 0 && !l.reader.Calling()
+	return parts, over || onlyCallEnded
 }
 
 // end returns the rest of the answer.
@@ -490,7 +491,8 @@ func (l *listener) end() (parts []reply.Part) {
 func (l *listener) stop(list []reply.Part) (parts []reply.Part, over bool) {
 	for _, p := range list {
 		if p.Kind == reply.Content {
-			if p.Text, over = l.cut.next(p.Text); p.Text != "" {
+			p.Text, over = l.cut.next(p.Text)
+			if p.Text != "" {
 				parts = append(parts, p)
 			}
 			if over {
@@ -504,7 +506,8 @@ func (l *listener) stop(list []reply.Part) (parts []reply.Part, over bool) {
 			l.cut.heldBack = ""
 		}
 		if p.Kind == reply.CallStart {
-			if l.calls++; l.single && l.calls > 1 {
+			l.calls++
+			if l.single && l.calls > 1 {
 				return parts, true
 			}
 		}

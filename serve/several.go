@@ -213,8 +213,8 @@ func (v *Several) acquire(ctx context.Context, s *loadable) (*Server, error) {
 	}
 }
 
-// load loads a model, whose s.loading the caller has set. If there is no memory for it, it unloads idle models, the
-// oldest first, until it fits.
+// load loads a model. The caller has set s.loading, which load closes. If there is no memory for the model, load
+// unloads models without requests, the longest idle first, until it fits.
 func (v *Several) load(s *loadable) error {
 	o := v.o
 	o.Name = s.Name
@@ -270,7 +270,8 @@ func (v *Several) change() {
 func (v *Several) release(s *loadable) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if s.users--; s.users == 0 {
+	s.users--
+	if s.users == 0 {
 		s.since = time.Now()
 		v.change()
 	}

@@ -25,13 +25,15 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readJSON(r, &q); err != nil {
 		return err
 	}
-	text, o := q.Prompt, tokenizer.Options{Whole: q.AddSpecialTokens == nil || *q.AddSpecialTokens}
+	text, o := q.Prompt, tokenizer.Options{}
 	switch {
-	case text == nil && q.Content == nil:
+	case q.Prompt != nil:
+		o.Whole = q.AddSpecialTokens == nil || *q.AddSpecialTokens
+	case q.Content != nil:
+		text, o.Special = q.Content, true
+		o.Whole = q.AddSpecial || q.AddSpecialTokens != nil && *q.AddSpecialTokens
+	default:
 		return refuse(http.StatusBadRequest, "prompt", "prompt is missing: want the text to tokenize")
-	case text == nil: // then neither name adds tokens by default
-		text, o = q.Content, tokenizer.Options{Whole: q.AddSpecial || q.AddSpecialTokens != nil && o.Whole,
-			Special: true}
 	}
 	if q.ParseSpecial != nil {
 		o.Special = *q.ParseSpecial

@@ -140,15 +140,15 @@ func (s *said) add(p reply.Part) {
 	}
 }
 
-// speller returns the function that spells a fixed text of a grammar for calls. It names the special tokens of the
-// model, except tokens that end an answer. An answer may end where the grammar's text ends anyway.
+// speller returns a function that writes a fixed text of calls for a grammar. The function replaces the names of the
+// model's special tokens by the grammar's symbols for these, and leaves out tokens that end an answer.
 func (s *Server) speller() func(string) string {
 	tok := s.model.Tokenizer()
 	var names []string
 	for id := range int32(tok.Len()) {
 		switch name := tok.Token(id); {
 		case name == "" || !tok.IsSpecial(id):
-		case tok.IsEnd(id):
+		case tok.IsEnd(id): // the end of the grammar's text ends the answer anyway
 			names = append(names, name, "")
 		default:
 			names = append(names, name, grammar.Token(name))

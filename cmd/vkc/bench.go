@@ -118,6 +118,14 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 
 // check reports flags that are wrong on every device, before a device is opened.
 func (f *benchFlags) check() error {
+	if f.maxRegress != 0 && (f.against == "" || !(f.maxRegress > 0)) {
+		return usagef("--max-regress %v: want a number above 0, together with --against", f.maxRegress)
+	}
+	for flag, path := range map[string]string{"output": f.output, "plot": f.plot, "chart": f.chart, "trace": f.trace} {
+		if err := writable(flag, path); err != nil {
+			return err
+		}
+	}
 	if f.target != "" {
 		if err := oneOf("target", f.target, device.Profiles()); err != nil {
 			return err
@@ -143,8 +151,7 @@ func (f *benchFlags) checkDevices() error {
 	}
 	if f.model.split == generate.SplitTensor && !several {
 		return usagef("--split tensor: a single device (--device %s) always has whole layers: name several, such as "+
-			"0,1",
-			f.device)
+			"0,1", f.device)
 	}
 	return nil
 }
@@ -186,14 +193,6 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	defer func() { err = errors.Join(err, f.model.close()) }()
 	if err := f.check(); err != nil {
 		return err
-	}
-	if f.maxRegress != 0 && (f.against == "" || !(f.maxRegress > 0)) {
-		return usagef("--max-regress %v: want a number above 0, together with --against", f.maxRegress)
-	}
-	for flag, path := range map[string]string{"output": f.output, "plot": f.plot, "chart": f.chart, "trace": f.trace} {
-		if err := writable(flag, path); err != nil {
-			return err
-		}
 	}
 	var base *bench.Baseline
 	if f.against != "" {
@@ -282,9 +281,8 @@ func (a *app) listCases(cases []bench.Case) error {
 // of memory and arithmetic.
 func newReport(ctx context.Context, dev *vkc.Device) (*bench.Report, error) {
 	caps := dev.Caps()
-	report := &bench.Report{
-		Format: bench.ReportFormat, Device: caps.Name, Version: vkc.Version(), Date: time.Now().UTC().Truncate(time.Second),
-	}
+	report := &bench.Report{Format: bench.ReportFormat, Device: caps.Name, Version: vkc.Version(),
+		Date: time.Now().UTC().Truncate(time.Second)}
 	switch {
 	case dev.IsCPU():
 		report.Device = fmt.Sprintf("%s, GOMAXPROCS=%d", caps.Name, goruntime.GOMAXPROCS(0))

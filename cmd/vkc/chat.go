@@ -273,7 +273,8 @@ func (p *streamUI) readMessage() (string, error) {
 			return "", err
 		}
 		line, more := strings.CutSuffix(strings.TrimRight(line, "\r\n"), `\`)
-		if text.WriteString(line); !more || err != nil {
+		text.WriteString(line)
+		if !more || err != nil { // the only error here is the end of the input
 			return text.String(), nil
 		}
 		text.WriteByte('\n')
@@ -377,7 +378,8 @@ func (c *console) readMessage() (string, error) {
 		if !pasted {
 			line, more = strings.CutSuffix(line, `\`)
 		}
-		if text.WriteString(line); !more {
+		text.WriteString(line)
+		if !more {
 			return text.String(), nil
 		}
 		text.WriteByte('\n')

@@ -231,8 +231,7 @@ func (a *app) noteCompile(s vkc.CompileStats) {
 	}
 	if s.Fitted > 0 {
 		a.note("weights: the file stores %d in another dtype than the graph declares; kernels decode them as they "+
-			"read them",
-			s.Fitted)
+			"read them", s.Fitted)
 	}
 	if s.CacheErr != nil {
 		a.note("cannot write the program to the cache: %s", oneLine(s.CacheErr))

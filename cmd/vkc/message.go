@@ -34,11 +34,12 @@ func message(cmd *cobra.Command, text string) string {
 		}
 	}
 	text = origin.ReplaceAllStringFunc(text, func(found string) string {
-		names := origin.FindStringSubmatch(found)
-		if last := strings.Split(names[2], ": "); slices.Contains(given, last[len(last)-2]) {
-			return names[1] + last[len(last)-2] + ": " // it is the name of a file here
+		groups := origin.FindStringSubmatch(found)
+		before, names := groups[1], strings.Split(strings.TrimSuffix(groups[2], ": "), ": ")
+		if last := names[len(names)-1]; slices.Contains(given, last) {
+			return before + last + ": " // it is the name of a file here
 		}
-		return names[1]
+		return before
 	})
 	if len(given) == 1 {
 		text = ofGraph.ReplaceAllString(text, "$1 "+strings.ReplaceAll(given[0], "$", "$$")+": ")

@@ -82,8 +82,7 @@ Errors go to standard error, results to standard output.`,
 	}
 	root.AddCommand(a.manCommand())
 	rejectUnknownSubcommands(root)
-	// rejectUnknownSubcommands has set it.
-	help := root.RunE
+	help := root.RunE // rejectUnknownSubcommands has set it
 	version := root.Flags().BoolP("version", "v", false, "print the version, as vkc version does")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if *version && len(args) == 0 {

@@ -88,8 +88,7 @@ func (a *app) targetCaps(want string, f *tuningFlags) (device.Caps, device.Tunin
 	switch {
 	case want == "" && missing:
 		a.say("there is no device here, so this is compiled for %s, which every device can run (%s); --target names "+
-			"another",
-			anyTarget, oneLine(err))
+			"another", anyTarget, oneLine(err))
 		return a.targetCaps(anyTarget, f)
 	case missing:
 		return device.Caps{}, nil, fmt.Errorf("there is no device for --target auto: %w; install its driver, or name "+

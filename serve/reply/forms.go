@@ -12,13 +12,13 @@ type Form struct {
 	Name     string
 	Models   string   // families that use it
 	Template []string // a chat template with all of these strings is of such a model
-	// Open are the marks that begin a call: one of them does. Close are the marks that may follow it.
+	// A call begins with one of the marks Open, and a mark of Close may follow it.
 	Open, Close []string
 	Section     string // a mark before the first call
 	Unmarked    bool   // calls have no mark, as a rule
 	// Bare are the characters that begin a call without a mark: "{" and "[".
 	Bare   string
-	Syntax []syntax // a grammar writes the first
+	Syntax []syntax // how a call may be written; a grammar of calls allows only the first
 	// Think are marks around reasoning. Without any, reasoning is between the tags of defaultThink, at the start only.
 	Think []Pair
 	Drop  []string // marks that mean nothing to the user
@@ -30,7 +30,7 @@ type Pair struct{ open, close string }
 
 var defaultThink = []Pair{{"<think>", "</think>"}}
 
-// Objects in the keys of Llama 3 and of all others.
+// JSON objects for calls: with the key of Llama 3 for the arguments, and with the key of other models.
 var objectPlain, objectNamed = objectSyntax{key: "parameters"}, objectSyntax{key: "arguments"}
 
 // Forms are the forms of calls by template. The first one that fits is a model's. The last one fits every template.
@@ -47,10 +47,12 @@ var Forms = []Form{
 			"<|return|>"}},
 	{Name: "minimax", Models: "MiniMax M2", Template: []string{"<minimax:tool_call>"},
 		Open: []string{"<minimax:tool_call>"}, Close: []string{"</minimax:tool_call>"},
-		Syntax: []syntax{paramsSyntax{`<invoke name="`, `">`, `<parameter name="`, `">`, "", "</parameter>", "</invoke>"}}},
+		Syntax: []syntax{
+			paramsSyntax{`<invoke name="`, `">`, `<parameter name="`, `">`, "", "</parameter>", "</invoke>"}}},
 	{Name: "glm", Models: "GLM 4.5 and later", Template: []string{"<arg_key>"},
 		Open: []string{"<tool_call>"}, Close: nil,
-		Syntax: []syntax{paramsSyntax{"", "", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>"}}},
+		Syntax: []syntax{
+			paramsSyntax{"", "", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>"}}},
 	{Name: "qwen3-coder", Models: "Qwen3-Coder, Qwen3.5", Template: []string{"<function=", "<parameter="},
 		Open: []string{"<tool_call>"}, Close: []string{"</tool_call>"}, Bare: "<",
 		Syntax: []syntax{paramsSyntax{"<function=", ">", "<parameter=", ">", "", "</parameter>", "</function>"},

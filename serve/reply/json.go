@@ -47,7 +47,8 @@ func (j *jsonSpan) take(piece string) (n int, st state) {
 			if last < 0 || j.open[last] != c {
 				return i, not
 			}
-			if j.open = j.open[:last]; last == 0 {
+			j.open = j.open[:last]
+			if last == 0 {
 				return i + 1, whole
 			}
 		}
@@ -102,7 +103,8 @@ func object(text string) (compact string, ok bool) {
 	data := repair(text)
 	var inner string
 	if json.Unmarshal(data, &inner) == nil {
-		if inner = strings.TrimSpace(inner); strings.HasPrefix(inner, `"`) { // a string in a string is no object
+		inner = strings.TrimSpace(inner)
+		if strings.HasPrefix(inner, `"`) { // a string in a string is no object
 			return "", false
 		}
 		return object(inner) // some models write the object as a string

@@ -45,7 +45,7 @@ func (l *literals) fields(end string) (object string, st state) {
 		key, st := l.quoted()
 		if st != whole {
 			n := nameLength(l.rest())
-			if n == 0 {
+			if n == 0 { // partial, if more text may complete a quoted name or the mark
 				return "", max(st, l.fails(l.assign))
 			}
 			key = quote(l.rest()[:n]) // a name without quotes
@@ -62,19 +62,23 @@ func (l *literals) fields(end string) (object string, st state) {
 
 // list reads items between commas up to the mark end, and returns them between open and close, as JSON.
 func (l *literals) list(open, close, end string, item func() (string, state)) (text string, st state) {
-	if l.depth++; l.depth > maxDepth {
+	l.depth++
+	defer func() { l.depth-- }()
+	if l.depth > maxDepth {
 		return "", not
 	}
-	defer func() { l.depth-- }()
 	var items []string
 	for {
-		if l.space(); l.take(end) {
-			return open + strings.Join(items, ",") + close, whole
+		l.space()
+		ended := l.take(end)
+		if !ended && len(items) > 0 {
+			if !l.take(",") {
+				return "", l.fails(",")
+			}
+			l.space()
+			ended = l.take(end) // a comma may follow the last item
 		}
-		if len(items) > 0 && !l.take(",") {
-			return "", l.fails(",")
-		}
-		if l.space(); l.take(end) { // after the last comma
+		if ended {
 			return open + strings.Join(items, ",") + close, whole
 		}
 		one, st := item()

@@ -56,11 +56,13 @@ func (o objectSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	}
 	found := false
 	for _, one := range list {
-		calls := t.callOf(one)
-		if found = found || calls != nil; calls == nil {
-			calls = []Part{{Content, string(one)}}
+		call := t.callOf(one)
+		if call != nil {
+			found = true
+		} else {
+			call = []Part{{Content, string(one)}}
 		}
-		parts = append(parts, calls...)
+		parts = append(parts, call...)
 	}
 	if !found {
 		return nil, 0, not
