@@ -35,7 +35,7 @@ func init() {
 			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "positions of the new axes in the result"}},
 			Infer: inferUnsqueeze, Doc: "Inserts axes of extent 1."},
 		OpInfo{Op: OpFlip, Name: "flip", Class: ClassView, Moves: true, Args: x,
-			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "axes to reverse"}},
+			Attrs: []AttrInfo{{Name: "axes", Kind: AttrInts, Doc: "axes to reverse; empty means all"}},
 			Infer: inferFlip, Doc: "Reverses the order along axes."},
 		OpInfo{Op: OpRoll, Name: "roll", Class: ClassView, Moves: true, Args: x,
 			Attrs: []AttrInfo{{Name: "shifts", Kind: AttrInts, Doc: "number of places that the elements move, per " +

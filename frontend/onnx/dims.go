@@ -129,8 +129,11 @@ func sameDims(c *call) *value {
 }
 
 // whereDims computes Where on integers that may depend on symbols, with a constant condition. It returns nil if it
-// cannot.
+// cannot, and for constants, which need not be i64.
 func whereDims(c *call) *value {
+	if !c.input(1).isDims && !c.input(2).isDims {
+		return nil
+	}
 	cond := constant(c.input(0))
 	a, aScalar, aOK := dimsOf(c.input(1))
 	b, bScalar, bOK := dimsOf(c.input(2))

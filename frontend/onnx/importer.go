@@ -465,7 +465,9 @@ func (c *call) byRow(row *row) []*value {
 					v.as = x.as
 				}
 			}
-			return []*value{v}
+			if v.fitsDims() {
+				return []*value{v}
+			}
 		}
 	}
 	build := c.forUnsigned(row.build)

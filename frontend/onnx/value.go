@@ -90,6 +90,12 @@ func (v *value) dimsType() ir.DType {
 	return v.as
 }
 
+// fitsDims reports whether all dims are in the range of their dtype. Ops on others wrap, as ops of the graph do.
+func (v *value) fitsDims() bool {
+	lo, hi := ir.IntRange(v.dimsType())
+	return !slices.ContainsFunc(v.dims, func(d ir.Dim) bool { return d.Add < lo || d.Max() > hi })
+}
+
 // longDims returns integers that may depend on symbols as an i64 tensor.
 func (im *importer) longDims(v *value) frontend.Tensor {
 	if v.dims.IsStatic() {

@@ -259,5 +259,10 @@ func (c *call) attentionParts(h heads, lse bool) string {
 	}
 	v := c.unsqueezed(c.as(2, t), int64(rank-2))
 	y := c.emit("MatMul", []string{c.reshaped(p, grouped(h.rows, h.keys)), v})
+	if h.keys.Min() == 0 && h.sinks == "" && !c.node.Attrs().Bool("zero_nan") {
+		// A mean of no values is NaN, but a product of no terms is 0.
+		none := c.emit("Equal", []string{c.number(h.keys), c.scalar(ir.I64, 0)})
+		y = c.emit("Where", []string{none, c.scalar(t, math.NaN()), y})
+	}
 	return c.rounded(c.reshaped(y, c.node.Shape()), t)
 }

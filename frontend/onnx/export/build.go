@@ -1,8 +1,10 @@
 package export
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -267,14 +269,11 @@ func flip(c *call) string {
 	return x
 }
 
-// axesOf returns which axes of the argument attribute axes lists.
+// axesOf returns which axes of the argument attribute axes lists. An empty list means all.
 func axesOf(n *ir.Node) []bool {
-	list := make([]bool, n.Arg(0).Rank())
-	for _, axis := range n.Attrs().Ints("axes") {
-		if axis < 0 {
-			axis += int64(len(list))
-		}
-		list[axis] = true
+	list, err := ir.ResolveAxes(n.Attrs().Ints("axes"), n.Arg(0).Rank())
+	if err != nil {
+		panic(fmt.Sprintf("export: axes of %s: %v", n, err)) // the graph has been verified
 	}
 	return list
 }
@@ -353,11 +352,27 @@ func reduce(op string) func(c *call) string {
 	return func(c *call) string {
 		x, t := c.wide(0)
 		y := c.reduction(op, x, c.keeps())
+		if to := c.node.DType(); t != to && to.IsInteger() && strings.HasPrefix(op, "ReduceM") && c.mayFoldNone() {
+			// The extreme of no elements is the least or largest number of t, which is past the range of to.
+			least, most := integerRange(to)
+			y = c.emit("Clip", []string{y, c.scalar(t, least), c.scalar(t, most)})
+		}
 		if t != c.node.DType() {
 			y = c.cast(y, c.node.DType())
 		}
 		return y
 	}
+}
+
+// mayFoldNone reports whether a reduction may have no elements to fold.
+func (c *call) mayFoldNone() bool {
+	shape := c.node.Arg(0).Shape()
+	for i, folded := range axesOf(c.node) {
+		if folded && shape[i].Min() == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // normP writes op norm_p. It divides by the largest magnitude before it takes powers, so that they do not overflow.
@@ -380,10 +395,10 @@ func variance(c *call) string {
 	x, t := c.float(0), computed(c.node.DType())
 	d := c.emit("Sub", []string{x, c.reduction("ReduceMean", x, true)})
 	sum := c.reduction("ReduceSum", c.emit("Mul", []string{d, d}), c.keeps())
-	folded, all := axesOf(c.node), len(c.node.Attrs().Ints("axes")) == 0
+	folded := axesOf(c.node)
 	var over ir.Shape
 	for i, e := range c.node.Arg(0).Shape() {
-		if all || folded[i] {
+		if folded[i] {
 			over = append(over, e)
 		}
 	}

@@ -30,7 +30,12 @@ func load(_ context.Context, g *ir.Graph, w ir.WeightSource) (runtime.Executable
 	if err != nil {
 		return nil, err
 	}
-	f, err := onnx.NewReader(content, onnx.Options{})
+	return read(g, content, onnx.Options{})
+}
+
+// read runs what the importer makes of a graph's model.
+func read(g *ir.Graph, content []byte, o onnx.Options) (*readBack, error) {
+	f, err := onnx.NewReader(content, o)
 	if err != nil {
 		return nil, err
 	}

@@ -200,6 +200,9 @@ func (c *call) images(x string, axes int) (image string, back func(y string) str
 func resize(c *call) string {
 	a, rank := c.node.Attrs(), c.node.Rank()
 	size, scales := a.Shape("size"), a.Ints("scales")
+	if y := nearest(c); y != "" {
+		return y
+	}
 	mode, coordinates := "nearest", "asymmetric"
 	switch c.node.Op() {
 	case ir.OpResizeLinear:
@@ -234,6 +237,42 @@ func resize(c *call) string {
 	}
 	return back(c.emit("Resize", in, attribute{"mode", mode}, attribute{"coordinate_transformation_mode", coordinates},
 		attribute{"nearest_mode", "floor"}, attribute{"cubic_coeff_a", -0.75}, attribute{"axes", axes}))
+}
+
+// nearest writes a resize_nearest as a Gather along each axis, if ONNX's Resize would take other elements because it
+// rounds coordinates to f32. Else, and if an extent is symbolic, it returns "".
+func nearest(c *call) string {
+	size, scales := c.node.Attrs().Shape("size"), c.node.Attrs().Ints("scales")
+	if c.node.Op() != ir.OpResizeNearest {
+		return ""
+	}
+	before := c.node.Arg(0).Shape()[c.node.Rank()-len(size):]
+	if !before.IsStatic() || !size.IsStatic() {
+		return ""
+	}
+	y, rounded := c.arg(0), false
+	sources := make([][]int64, len(size))
+	for axis, to := range size {
+		from := before[axis].Add
+		num, den, scale := to.Add, from, float32(to.Add)/float32(from)
+		if len(scales) > 0 {
+			num, den = scales[2*axis], scales[2*axis+1]
+			scale = float32(float64(num) / float64(den))
+		}
+		for i := range to.Add {
+			exact, inONNX := min(i*den/num, from-1), min(int64(float32(i)/scale), from-1)
+			sources[axis] = append(sources[axis], exact)
+			rounded = rounded || exact != inONNX
+		}
+	}
+	if !rounded {
+		return ""
+	}
+	for axis, list := range sources {
+		y = c.emit("Gather", []string{y, c.ints(list...)},
+			attribute{"axis", int64(c.node.Rank() - len(size) + axis)})
+	}
+	return y
 }
 
 // fourier writes Fourier transforms as DFT, which wants an axis for batches.
