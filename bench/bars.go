@@ -129,9 +129,10 @@ func describeTest(name string) string {
 	if m == nil {
 		return name
 	}
-	text := map[string]string{"pp": "a prompt of ", "tg": "generating "}[m[1]] + m[2] + " tokens"
-	if m[3] != "" {
-		text += " after " + m[3]
+	kind, tokens, depth := m[1], m[2], m[3] // depth is "" for a test without earlier text
+	text := map[string]string{"pp": "a prompt of ", "tg": "generating "}[kind] + tokens + " tokens"
+	if depth != "" {
+		text += " after " + depth
 	}
 	return text
 }

@@ -165,8 +165,9 @@ func copyKernel(caps device.Caps) probe {
 	if caps.Type == device.DeviceCPU {
 		bytes = 32 << 20
 	}
-	return probe{name: "copy", source: copyProbe, groups: uint32(bytes / 16 / 256), readBytes: bytes, writeBytes: bytes,
-		work: 2 * float64(bytes)}
+	const each, workgroup = 16, 256 // bytes that an invocation copies, and invocations of a workgroup
+	return probe{name: "copy", source: copyProbe, groups: uint32(bytes / each / workgroup), readBytes: bytes,
+		writeBytes: bytes, work: 2 * float64(bytes)} // read and written
 }
 
 // probeGroups returns the number of workgroups of 256 invocations that keep every core of a device busy.
@@ -182,7 +183,7 @@ func fmaKernel(caps device.Caps) probe {
 	rounds := 512
 	groups := probeGroups(caps)
 	// An invocation has 4 sums of 4 floats, and a multiply-add counts as 2 operations. It reads 5 vectors of 16 bytes,
-	// from its index in a workgroup of 256.
+	// from its index in the workgroup of 256 on, so 512 vectors are enough for all.
 	return probe{
 		name: "f32", source: defines(fmaProbe, "ROUNDS", rounds), groups: groups,
 		readBytes: 16 * 512, writeBytes: 16 * 256 * int64(groups),

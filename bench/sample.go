@@ -32,12 +32,12 @@ func Some(count int) Pick {
 	}
 }
 
-// First picks the first coordinates, Last the last ones.
+// First picks the first coordinates, as many as count says.
 func First(count int) Pick {
 	return func(_ *rand.Rand, n int) []int { return span(0, min(count, n)) }
 }
 
-// Last picks the last coordinates.
+// Last picks the last coordinates, as many as count says.
 func Last(count int) Pick {
 	return func(_ *rand.Rand, n int) []int { return span(max(n-count, 0), n) }
 }
@@ -183,13 +183,13 @@ func take(d *ir.Data, axis int, coords []int) (*ir.Data, error) {
 	for _, n := range d.Dims[:axis] {
 		outer *= n
 	}
-	// Bytes of one coordinate, for fixed outer axes.
-	slice := len(d.Bytes) / max(outer*d.Dims[axis], 1)
-	to := part.Bytes
+	slice := len(d.Bytes) / max(outer*d.Dims[axis], 1) // bytes of one coordinate, for fixed outer axes
+	to := 0
 	for i := range outer {
 		for _, at := range coords {
 			from := (i*d.Dims[axis] + at) * slice
-			to = to[copy(to, d.Bytes[from:from+slice]):]
+			copy(part.Bytes[to:], d.Bytes[from:from+slice])
+			to += slice
 		}
 	}
 	return part, nil

@@ -62,9 +62,8 @@ func (j *job) search(ctx context.Context, length int, logits []float64) (w writt
 	texts, ended := []beam{{from: j.Beams}}, []beam(nil)
 	for {
 		var done []beam
-		if texts, done = j.extend(texts, logits); len(done) > 0 {
-			ended = append(ended, done[:min(len(done), j.Beams-len(ended))]...)
-		}
+		texts, done = j.extend(texts, logits)
+		ended = append(ended, done[:min(len(done), j.Beams-len(ended))]...)
 		if len(texts) == 0 || len(ended) >= j.Beams {
 			break
 		}
@@ -89,9 +88,9 @@ func (j *job) extend(texts []beam, logits []float64) (going, done []beam) {
 	var all []beam
 	size := len(logits) / len(texts)
 	for n, t := range texts {
-		if len(t.tokens) > 0 {
+		if len(t.tokens) > 0 { // else it still continues the prompt
 			t.from = n
-		} // else it still continues the prompt
+		}
 		all = append(all, j.continuations(t, slices.Clone(logits[n*size:][:size]))...)
 	}
 	slices.SortStableFunc(all, func(a, b beam) int { return cmp.Compare(b.sum, a.sum) })
@@ -99,7 +98,10 @@ func (j *job) extend(texts []beam, logits []float64) (going, done []beam) {
 		if last := len(b.tokens) - 1; b.tokens[last] == j.tokens.End {
 			b.tokens = b.tokens[:last]
 			done = append(done, b)
-		} else if going = append(going, b); len(going) == j.Beams {
+			continue
+		}
+		going = append(going, b)
+		if len(going) == j.Beams {
 			break
 		}
 	}
@@ -152,7 +154,8 @@ func (j *job) beamLogits(ctx context.Context, texts []beam, length int) ([]float
 	if err != nil {
 		return nil, err
 	}
-	if logits = logits[:len(texts)*j.config.Vocab]; slices.ContainsFunc(logits, isUnusable) {
+	logits = logits[:len(texts)*j.config.Vocab]
+	if slices.ContainsFunc(logits, isUnusable) {
 		return nil, errUnusable
 	}
 	return logits, nil

@@ -87,7 +87,8 @@ func (j *job) run(ctx context.Context, sound Sound) error {
 			return err
 		}
 		window = window[:copy(window, window[done:])] // keep what is not transcribed
-		if begin += int64(done); j.Progress != nil {
+		begin += int64(done)
+		if j.Progress != nil {
 			j.Progress(begin, sound.Samples())
 		}
 	}
@@ -99,7 +100,8 @@ func duration(samples int64) time.Duration {
 }
 
 // window transcribes the sound of a window, which begins at time begin of the whole sound. done is the number of
-// samples that it has transcribed. The next window begins after them: a window may end within a segment.
+// samples that it has transcribed: fewer than the window has if a segment is cut by the window's end. The next window
+// begins after these samples.
 func (j *job) window(ctx context.Context, sound []float32, begin time.Duration) (done int, err error) {
 	if err := j.encode(ctx, sound); err != nil {
 		return 0, err
@@ -380,8 +382,8 @@ func (j *job) allow(logits []float64, text []int32) {
 func (j *job) segments(tokens []int32, size int) (list []Segment, done int) {
 	t, done := j.tokens, size
 	add := func(part []int32, start, end int) {
-		text := j.text(part)
-		if end = min(end, size); end > start && strings.TrimSpace(text) != "" {
+		text, end := j.text(part), min(end, size)
+		if end > start && strings.TrimSpace(text) != "" {
 			list = append(list, Segment{Start: duration(int64(start)), End: duration(int64(end)), Text: text,
 				Tokens: slices.Clone(part)})
 		}

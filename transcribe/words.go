@@ -127,8 +127,8 @@ var errUnusable = errors.New("transcribe: the model computes NaN or infinity: it
 // warp returns the path of the largest sum of gains [rows, columns] from the first row and column to the last ones. A
 // step goes to the next row, or the next column, or both.
 func warp(gains []float64, rows, columns int) (path [][2]int) {
-	// [rows+1, columns+1]: the least cost of a path to the element before, and its last step. Row and column 0 are the
-	// beginning.
+	// cost and step are [rows+1, columns+1]. At (r, c) they have the least cost of a path to gains at (r-1, c-1), where
+	// a gain is a negative cost, and the last step of this path. Row 0 and column 0 are before the beginning.
 	cost := make([]float64, (rows+1)*(columns+1))
 	step := make([]byte, len(cost))
 	at := func(r, c int) int { return r*(columns+1) + c }

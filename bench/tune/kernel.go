@@ -41,7 +41,8 @@ func Kernels(ctx context.Context, g *ir.Graph, caps device.Caps, symbols map[str
 	var list []*Kernel
 	for i, k := range low.Kernels {
 		list = append(list, &Kernel{
-			Kernel: k, Key: schedule.TuningKey(k), About: about(k, values), Symbols: values, Uses: 1, program: low.Program, step: low.Program.Steps[i],
+			Kernel: k, Key: schedule.TuningKey(k), About: about(k, values), Symbols: values, Uses: 1,
+			program: low.Program, step: low.Program.Steps[i],
 		})
 	}
 	return Merge(list), nil
@@ -50,8 +51,10 @@ func Kernels(ctx context.Context, g *ir.Graph, caps device.Caps, symbols map[str
 // about describes a kernel and the lengths at which it is measured.
 func about(k *kernel.Kernel, symbols map[string]int64) string {
 	text := schedule.Label(k)
-	for i, name := range k.Symbols() {
-		text += fmt.Sprintf("%s %s=%d", map[bool]string{true: " at", false: ","}[i == 0], name, symbols[name])
+	before := " at"
+	for _, name := range k.Symbols() {
+		text += fmt.Sprintf("%s %s=%d", before, name, symbols[name])
+		before = ","
 	}
 	return text
 }
