@@ -32,8 +32,8 @@ type bar struct {
 }
 
 // WriteBars writes an SVG drawing of results as bars, next to the figures of other programs for the same cases. For
-// language models the bars are tokens a second, and otherwise times, if base has times of the case. Bars of different
-// cases have different scales: in each case the largest number has the longest bar.
+// language models the bars are tokens a second. For other cases they are times; a case without times in base is left
+// out. Each case has its own scale: its largest number has the longest bar.
 func WriteBars(w io.Writer, r *Report, base *Baseline) error {
 	var b strings.Builder
 	y, heads, notes := 66, []string{}, []string{} // y is the baseline of the last text, below the heading

@@ -119,8 +119,8 @@ func parseBaseline(name string, text []byte) (*Baseline, error) {
 	return b, nil
 }
 
-// checkGoal returns an error unless a goal has exactly one number, and the name of the case or program that the number
-// is a multiple of, if it is one.
+// checkGoal returns an error unless a goal has exactly one number. A multiple of another case's time (Times) needs the
+// name of that case (Of), and a multiple of a program's speed (SpeedOver) the name of the program (OverPoint).
 func (b *Baseline) checkGoal(g Goal) error {
 	hasNumber := onePositive(g.Micros, g.Each, g.TFlops, g.Copy, g.Times, g.SpeedOver)
 	namesCase := (g.Of != "") == (g.Times != 0)

@@ -191,8 +191,8 @@ func fmaKernel(caps device.Caps) probe {
 	}
 }
 
-// matrixKernel multiplies f16 or i8 matrices with cooperative matrices on all cores. It has no source if the device
-// has no cooperative matrices for dtype t.
+// matrixKernel returns a probe that multiplies f16 or i8 matrices with cooperative matrices on all cores. The probe has
+// no source if the device has no cooperative matrices for dtype t.
 func matrixKernel(caps device.Caps, t ir.DType) probe {
 	name, elem, sum, sums := t.String()+" matrix", "float16_t", "float", device.Component("f32")
 	if t == ir.I8 {

@@ -208,8 +208,8 @@ func shape(one, window time.Duration, steps int) (batches, replays int) {
 type submitter interface{ Submit() (vk.Point, error) }
 
 // warmUp submits the burst without a gap for the duration of the warm-up, and then once more. The warm-up starts when
-// the first submission has completed. An H100 that had been idle for seconds took 250 ms to begin. For another 80 ms,
-// until its memory clock rose, a replay took 302 us instead of 175.
+// the first submission has completed, because an H100 that had been idle for seconds took 250 ms to begin it. For
+// another 80 ms, until its memory clock rose, a replay took 302 us instead of 175.
 func warmUp(ctx context.Context, dev *vk.Device, burst submitter, warm time.Duration) error {
 	first, err := burst.Submit()
 	if err != nil {

@@ -21,8 +21,8 @@ var anyByte = Fill{-128, 128}
 // fillChunk is the number of elements per random generator, so that values do not depend on the number of cores.
 const fillChunk = 1 << 16
 
-// Random returns a tensor of random values that depend only on its name, dtype and shape. Zeros and repeated values
-// would be misleading: tensor cores and memory use less power for them, and run at higher clocks than with real data.
+// Random returns a tensor of random values, which depend only on the arguments. Zeros and repeated values would be
+// misleading: tensor cores and memory use less power for them, and run at higher clocks than with real data.
 func Random(name string, t ir.DType, fill Fill, dims ...int) (*ir.Data, error) {
 	d, err := ir.NewData(t, dims...)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 )
 
 // recurrentCases returns the cases of the ops of recurrent layers: on a prompt, in which the state stays on the chip,
-// and for one step of several texts, which reads and writes the states. All count each argument and result once.
+// and for one step of several texts, which reads and writes the states. The bytes that a case moves are its arguments
+// and results, each once.
 func recurrentCases(scale Scale) []Case {
 	times, few, texts := scale.of(2048, 40), scale.of(512, 12), scale.of(16, 3)
 	channels := scale.of(5376, 64)

@@ -88,7 +88,7 @@ func (m *Model) adapterScales(s Sampling) ([]float32, error) {
 	return scales, nil
 }
 
-// addScales adds the input with the scales of adapters to in, if the graphs have that input. Its shape is rows,
+// addScales puts the scales of adapters into in, if the graphs have an input for them. The input's shape is rows
 // followed by the number of adapters. A batch passes its number of sequences as rows; other programs pass none.
 func (m *Model) addScales(in vkc.Tensors, scales []float32, rows ...int) error {
 	if !m.config.AdapterInputs {

@@ -149,8 +149,8 @@ func (m *Model) bundledTower() (*gguf.File, error) {
 	return gguf.Of(metadata, partOfBundle{m.bundle.Contents.Weights.(*bundle.File), true}, nil)
 }
 
-// bundleGraphs returns the graphs of all programs that Open needs, in their precisions. The first one is a decoding
-// step.
+// bundleGraphs returns the graphs of all programs that Open needs. The precision of the options is applied to their
+// matmuls. The first graph is a decoding step.
 func (m *Model) bundleGraphs(o Options) (graphs []*ir.Graph, err error) {
 	programs, err := m.candidates(o)
 	if err != nil {

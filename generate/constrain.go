@@ -86,8 +86,8 @@ func (c *chooser) waits() bool {
 		len(c.sampling.Bias)+len(c.ends) > llm.MaxBiases
 }
 
-// biases returns the numbers to add to the logits of tokens, by token. They are for the token after the next `after`
-// tokens; 0 means the next token.
+// biases returns the numbers to add to the logits, by token. They are for the choice of the next token, or of a later
+// one: `after` is the number of tokens that are chosen before it.
 func (c *chooser) biases(after int) map[int32]float32 {
 	if !c.sampling.biased() {
 		return nil
@@ -151,8 +151,8 @@ type maskSearch struct {
 	err         error
 }
 
-// newMaskSlots returns a semaphore for slow mask searches: each holds one element while it runs, so that they use at
-// most half of the cores.
+// newMaskSlots returns a semaphore for slow mask searches. A search holds an element of the channel while it runs, so
+// that slow searches use at most half of the cores.
 func newMaskSlots() chan struct{} { return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) }
 
 // firstMask stands for the missing last token in the search for an answer's first mask.

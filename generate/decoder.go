@@ -179,8 +179,8 @@ func prepareONNX(ctx context.Context, f *folder.Folder, o *Options) (m *Model, e
 	return m, nil
 }
 
-// compile builds and loads a program for runs of up to part tokens. With later, the tokens follow others. Otherwise
-// they are the first ones of a text.
+// compile builds and loads a program for runs of up to part tokens. later says that they follow other tokens of the
+// text; otherwise they are its first tokens.
 func (d *Decoder) compile(ctx context.Context, f *folder.Folder, part int, later bool, o Options) (*vkc.Executable,
 	folder.Ports, error) {
 	file, ports, err := f.Build(part, d.model.context, later)
@@ -426,8 +426,8 @@ func (r *decoding) logits(ctx context.Context, text []int32) (logits []float32, 
 	return logits[len(logits)-r.model.config.Vocab:], nil
 }
 
-// run computes tokens that follow the tokens in past. It returns the logits of all of them, or only of the last one if
-// the graph returns no others.
+// run runs the graph on the next tokens of the text, and adds them to r.tokens and r.past. It returns the logits after
+// each of these tokens, or only after the last one if the graph returns no others.
 func (r *decoding) run(ctx context.Context, tokens []int32) ([]float32, error) {
 	exe, graph := r.next, r.files[0].Graph
 	if len(r.tokens) == 0 { // some models have another graph for a prompt's beginning

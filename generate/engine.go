@@ -321,8 +321,8 @@ func (e *engine) assignSlots() {
 }
 
 // idleSlotFor returns the idle slot that has cached the longest prefix of an answer's prompt, and the length of this
-// prefix in tokens. Among equals it returns the slot that was released first. It returns nil if tasks wait for all
-// idle slots.
+// prefix in tokens. Among equals it returns the slot that was released first. It returns nil if tasks, such as
+// SaveSlot, wait for all idle slots.
 func (e *engine) idleSlotFor(a *answer) (best *slot, known int) {
 	for i := range e.slots {
 		s := &e.slots[i]
@@ -512,8 +512,8 @@ func (e *engine) dropPending() {
 
 // deliver gives the outcomes of a step to answers: next[i] to the answer of slots[i]. An answer waits in awaitingMask
 // if its mask is not known. Tokens of several answers are chosen concurrently, because a choice on the host reads the
-// whole vocabulary. An error of the step ends all answers. It may come from an earlier, asynchronous run, so the
-// contents of all slots are unknown then.
+// whole vocabulary. An error of the step ends all answers and empties all slots: it may come from an earlier,
+// asynchronous run, so the contents of the slots are unknown.
 func (e *engine) deliver(ctx context.Context, slots []*slot, next []outcome, err error) {
 	if err != nil {
 		e.fail(ctx, err)

@@ -526,8 +526,9 @@ func (m *Model) maxRows() int {
 	return max(min(c.MaxRows(), m.context/2), c.Rows())
 }
 
-// rowsOf runs the tower on the views of a picture, and returns the rows of each part of the prompt: one part for each
-// view if there are texts between them, and else a single part. The caller holds m.vision.mu.
+// rowsOf runs the tower on the views of a picture: squares of it, or a small copy of it. It returns the rows of each
+// part of the prompt: a part for each view if there are texts between views, and else a single part. The caller holds
+// m.vision.mu.
 func (m *Model) rowsOf(ctx context.Context, picture *vision.Picture, grid vision.Grid,
 	t vision.Tiling) (parts [][]float32, err error) {
 	c := m.vision.config

@@ -27,7 +27,7 @@ func (s *slot) mixes() bool {
 }
 
 // mix runs one step with the next token of each row and with parts of waiting prompts, and continues the answers of
-// both. The prompts take turns. If steps are in flight, mix instead waits for the oldest one.
+// both. The prompts take turns. While steps are in flight, mix only collects the oldest of them.
 func (e *engine) mix(ctx context.Context, rows []*slot) {
 	if len(e.pending) > 0 {
 		e.collectOldest(ctx)
@@ -124,9 +124,9 @@ func (e *engine) largestMixed() (largest int) {
 	return largest
 }
 
-// measureMixed updates the time of a mixed program by a run with that many tokens. It ignores a run that leaves more
-// than an eighth of its program empty, because that says little about full ones. A run can be delayed by other work. So
-// a longer time than before only raises the time by a twentieth.
+// measureMixed updates the time of a mixed program by a run of that many tokens, which took the time `took`. It ignores
+// a run that leaves more than an eighth of its program empty, because that says little about full runs. Other work can
+// delay a run, so a longer time than before raises the program's time by a twentieth at most.
 func (e *engine) measureMixed(program, tokens int, took time.Duration) {
 	if tokens < e.model.mixed[program].rows/8*7 {
 		return

@@ -203,8 +203,8 @@ func (m *Model) openDevice(ctx context.Context, o Options) (*vkc.Device, error) 
 	return m.openCheapest(ctx, o)
 }
 
-// openCheapest opens the device of the options. If they name several devices, it opens these as the division of the
-// model with the lowest estimated time of a step.
+// openCheapest opens the device of the options. If they name several, it divides the model among the devices by layers
+// or within layers, or uses one device alone: the way with the lowest estimated time of a step.
 func (m *Model) openCheapest(ctx context.Context, o Options) (_ *vkc.Device, err error) {
 	if !strings.Contains(o.Device, ",") {
 		return vkc.OpenDevice(o.Device)

@@ -136,8 +136,8 @@ func (m *moments) add(x float64) {
 	m.squares += float64(x * x) // the conversion prevents a fused multiply-add, so that all machines agree
 }
 
-// perplexity computes the perplexity, which is exp of the mean, and its standard error. The numbers that add got are
-// negative log probabilities.
+// perplexity returns the perplexity and its standard error, if the numbers that add got are negative log probabilities.
+// The perplexity is the exponential of their mean.
 func (m *moments) perplexity() Perplexity {
 	n := float64(m.n)
 	mean := m.sum / n

@@ -48,8 +48,8 @@ func (e *engine) prefillPrompts(ctx context.Context, running, mixed bool) {
 	}
 }
 
-// promptTokens returns the number of tokens that the device prefills in the given time, rounded up to whole runs of the
-// smallest program: the rest of a prompt that nearly fits costs a run of its own.
+// promptTokens returns the number of tokens that the device prefills in the given time. It rounds up to whole runs of
+// the smallest program, because the rest of a prompt that nearly fits would otherwise need another run.
 func (e *engine) promptTokens(t time.Duration) int {
 	smallest := e.model.prompts[0].rows
 	return max(int(e.promptRate*t.Seconds())+smallest-1, smallest) / smallest * smallest

@@ -18,9 +18,9 @@ import (
 	"github.com/vkc-go/vkc/runtime/vk"
 )
 
-// sizedProgram is a loaded program with its limits. It decodes one token of each of up to rows sequences, each of up to
-// length positions. A prompt program prefills up to rows tokens of one sequence, and a mixed one computes up to rows
-// tokens of all sequences.
+// sizedProgram is a loaded program with its limits. A step program decodes one token of each of up to rows sequences. A
+// prompt program prefills up to rows tokens of one sequence, and a mixed program computes up to rows tokens of all
+// sequences. A sequence has up to length positions.
 type sizedProgram struct {
 	rows, length int
 	kind         programKind
@@ -111,8 +111,8 @@ func (m *Model) stepLengths(o Options) []int {
 	return llm.ShortTexts(m.context)
 }
 
-// prefillSizes lists the sizes of the prefill programs, in tokens. On a CPU one size is as fast as several. If memory
-// is bounded, the temporaries of the largest size are not worth it.
+// prefillSizes lists the sizes of the prefill programs, in tokens. On a CPU one size is as fast as several. With
+// Options.GPUMemory it leaves out the largest size: weights need the memory of its temporaries more.
 func (m *Model) prefillSizes() []int {
 	if m.device != nil && m.device.IsCPU() {
 		return []int{min(m.part, 512)}

@@ -38,7 +38,7 @@ func HasChatTemplate(path string) (ok bool, err error) {
 }
 
 // Prompt returns the tokens of a conversation, formatted by the model's chat template. A conversation with tools takes
-// the template named tool_use, if the model has one. Prompt sets BOS and EOS of the context to the model's.
+// the template named tool_use, if the model has one. The template gets the model's BOS and EOS, and not those of c.
 func (m *Model) Prompt(c chat.Context) ([]int32, error) { return m.PromptWith(c, nil) }
 
 // Render returns the text of a conversation, formatted as in Prompt.

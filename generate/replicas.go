@@ -94,8 +94,8 @@ func (r *Replicas) slotOf(index int) (m *Model, own int) {
 	return r.models[index/each], index % each
 }
 
-// pick returns the device with the fewest answers in progress, or the first of several such devices. So under light
-// load, texts with a common prefix run on the device that has the prefix in its cache.
+// pick returns the index of the device with the fewest answers in progress, or the first of several such devices. So
+// under light load, texts with a common prefix run on the device that has it in its cache. done ends the answer.
 func (r *Replicas) pick() (best int, done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -39,7 +39,7 @@ func sizeText(n uint64) string {
 }
 
 // checkMemory returns a *RoomError if a model's graph cannot fit in memory, before vkc compiles it or reads weights.
-// It counts weights and KV caches, which every program needs. Load counts the rest before it uploads.
+// It counts weights and KV caches, which every program needs. Loading a program counts the rest, before it uploads.
 func (m *Model) checkMemory(g *ir.Graph) error {
 	var weights, caches uint64
 	for op, bytes := range map[ir.Op]*uint64{ir.OpWeight: &weights, ir.OpState: &caches} {

@@ -184,8 +184,8 @@ func (p textState) positions(m *Model, tokens int, s *slot) []int {
 	return list
 }
 
-// fingerprint returns a hash of the model, its adapters and the form of its KV cache. Of each weight it has the first
-// 64 bytes.
+// fingerprint returns a hash of the model, its adapters and the form of its KV cache. From each weight it hashes only
+// the name, the type and the first 64 bytes.
 func (m *Model) fingerprint() (string, error) {
 	sum := sha256.New()
 	arch, err := m.file.String("general.architecture")
@@ -323,8 +323,8 @@ func (e *engine) withSlot(ctx context.Context, index int, do func(*slot) error) 
 	}
 }
 
-// runTasks calls the functions of withSlot whose slots are idle, and ends those whose context is canceled. A slot with
-// a waiting task gets no answer.
+// runTasks runs the tasks of withSlot for slots that are idle, and ends tasks with a canceled context. A slot with a
+// waiting task gets no answer.
 func (e *engine) runTasks() {
 	e.mu.Lock()
 	var now, later []slotTask

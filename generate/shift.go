@@ -36,8 +36,8 @@ func (s *slot) needsShift() bool {
 	return s.model.shift != nil && len(s.answer.text) >= s.model.context
 }
 
-// shiftContext drops the older half of a full text after the first tokens, from the slot and from the answer. No step
-// of the text may be in flight.
+// shiftContext drops tokens of a full text, from the slot and from the answer: the older half of those after the first
+// m.keep tokens. No step of the text may be in flight.
 func (s *slot) shiftContext(ctx context.Context) error {
 	m, a := s.model, s.answer
 	s.cached, s.guessed = s.cached[:len(a.text)-1], guessed{} // the full context has no positions for guesses

@@ -189,8 +189,8 @@ func (s *Server) plainPrompt(data json.RawMessage) (tokens []int32, err error) {
 	return tokens, s.checkTokens(tokens, "prompt")
 }
 
-// answerPlain answers a request in the form of llama.cpp's server, whole or as a stream. An answer ends before a token
-// that isEnd reports; nil reports none.
+// answerPlain answers a request in the form of llama.cpp's server, whole or as a stream. isEnd, if not nil, reports
+// tokens that end an answer in addition to the model's own. They do not belong to the answer.
 func (s *Server) answerPlain(w http.ResponseWriter, r *http.Request, q *plainRequest, isEnd func(int32) bool,
 	prompts ...[]int32) error {
 	onlyPrompt := q.Predict != nil && *q.Predict == 0 // the client wants the prompt in the cache, and no text

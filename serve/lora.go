@@ -38,8 +38,8 @@ func (s *Server) loraAdapters(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// adapterNames returns one name for each adapter; a request with this name uses the model with only that adapter. It is
-// the name of the adapter's file or folder, with a number if another adapter or the model has the same name.
+// adapterNames returns a name for each adapter. A request for this name uses the model with only that adapter. An
+// adapter is named after its file or folder, with a number if another adapter or the model has the same name.
 func (s *Server) adapterNames() (names []string) {
 	for _, a := range s.adapters() {
 		name := strings.TrimSuffix(filepath.Base(a.Path), ".gguf")
@@ -52,8 +52,8 @@ func (s *Server) adapterNames() (names []string) {
 }
 
 // setScales sets the scales of adapters in a job. model and list are the request's fields. Adapters that the list lacks
-// get the scale 0. Without a list, the name of an adapter as the model selects only that adapter, and any other name
-// leaves the server's scales.
+// get the scale 0. Without a list, a model that is the name of an adapter selects only this adapter, and any other
+// model leaves the server's scales.
 func (s *Server) setScales(j *job, model string, list []loraScale) error {
 	if i := slices.Index(s.adapterNames(), model); list == nil && i >= 0 && model != "" {
 		list = []loraScale{{i, &s.adapters()[i].Scale}}

@@ -354,8 +354,8 @@ func (x *blocksAnswer) begin() error {
 	return x.sendEvent("message_start", map[string]any{"message": x.body([]any{})})
 }
 
-// part sends the events of a part of the answer. A part of another kind than the current block's, and each call, begin
-// a new block.
+// part sends the events of a part of the answer. A new block begins with each call, and with a part of another kind
+// than the current block.
 func (x *blocksAnswer) part(p reply.Part) error {
 	kind := p.Kind
 	if kind == reply.Arguments {

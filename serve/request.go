@@ -245,7 +245,7 @@ func (s *Server) readRequest(w http.ResponseWriter, r *http.Request, foreign ...
 	return q, s.checkFields(w, fields, fieldsOf(q), unsupported, q.Model)
 }
 
-// checkFields checks the names of a request's fields. known lists the valid ones. unsupported has the fields that vkc
+// checkFields checks the names of a request's fields. known lists the valid names. unsupported has the fields that vkc
 // does not support, each with the values that have no effect. A field without which the answer would be wrong is an
 // error. Other unknown fields are ignored, and the header Warnings lists them; with Options.StrictFields they are
 // errors. With Options.StrictModel another model's name is an error.
@@ -449,8 +449,8 @@ func (q *request) answers(j *job) error {
 	return nil
 }
 
-// logprobs reads logprobs and top_logprobs of a chat request into the job: whether answers have log-probabilities, and
-// of how many tokens for each.
+// logprobs reads logprobs and top_logprobs of a chat request into the job: whether tokens come with log-probabilities,
+// and how many likeliest tokens are listed for each.
 func (q *request) logprobs(j *job) error {
 	isNull := len(q.Logprobs) == 0 || string(q.Logprobs) == "null"
 	if !isNull && json.Unmarshal(q.Logprobs, &j.sampling.Logprobs) != nil {

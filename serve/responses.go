@@ -247,8 +247,8 @@ func (x *response) body(end finish, output []any, use *usage) map[string]any {
 	return body
 }
 
-// item returns an output item: a message with the text, or reasoning. status is the protocol's word. An item in
-// progress has no content yet.
+// item returns an output item: a message with the text, or reasoning. status is in_progress, completed or incomplete.
+// An item in progress has no content yet.
 func (x *response) item(kind reply.Kind, text, status string) map[string]any {
 	content := []any{}
 	if status != "in_progress" {
@@ -350,8 +350,8 @@ func (x *response) begin() error {
 		x.sendEvent("response.in_progress", map[string]any{"response": x.body("", []any{}, nil)}))
 }
 
-// part sends the events of a part of the answer. A part of another kind than the current item's, and each call, begin a
-// new item.
+// part sends the events of a part of the answer. A new item begins with each call, and with a part of another kind than
+// the current item.
 func (x *response) part(p reply.Part) error {
 	kind := p.Kind
 	if kind == reply.Arguments {

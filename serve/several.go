@@ -30,10 +30,10 @@ type Limits struct {
 	Idle   time.Duration // a model without requests for this time is unloaded; 0 means never
 }
 
-// Several serves several models from one address. Field model of a request, or model in its query, names the model;
-// without a name it is the first. It is loaded at its first request. If there are Limits.Models models, or no memory
-// for one more, the model that has been without requests for the longest time is unloaded first. It is an
-// [http.Handler].
+// Several serves several models from one address. It is an [http.Handler]. A request names its model in the field
+// model, or in the parameter model of its query. Without a name it gets the first model. A model is loaded at its first
+// request. If Limits.Models models are loaded, or there is no memory for one more, Several first unloads the model that
+// has been without requests for the longest time.
 type Several struct {
 	*front
 	limits  Limits

@@ -229,8 +229,8 @@ type grammarSource struct {
 // constrain sets the grammar of a job, from response_format, grammar and tools. A schema or grammar constrains the
 // answer, and not the reasoning before it.
 //
-// Without strictness, of the server or a schema, a grammar need not hold each part of a schema. The answer is then
-// tested at its end, and header Warnings lists the parts.
+// Unless the server or a function is strict, the grammar may leave out keywords of a schema that it cannot express. The
+// answer is then tested against them at its end, and header Warnings lists them.
 func (s *Server) constrain(w http.ResponseWriter, q *request, j *job) error {
 	source, err := s.answerGrammar(q)
 	if err != nil {
@@ -314,8 +314,8 @@ func (s *Server) answerGrammar(q *request) (source grammarSource, err error) {
 	return grammarSource{"gbnf " + q.Grammar, "grammar", parse}, nil
 }
 
-// toolGrammar returns the source of the grammar for calls of a job's tools. If a call is required, the job gets the
-// form of calls for that.
+// toolGrammar returns the source of the grammar for calls of a job's tools. If a call is required, it sets j.form to
+// the form of an answer that the grammar constrains from its start: see reply.Form.Forced.
 func (s *Server) toolGrammar(j *job) (source grammarSource, err error) {
 	t := j.tools
 	for i := range t.callable {

@@ -82,8 +82,9 @@ func (j *job) search(ctx context.Context, length int, logits []float64) (w writt
 	return j.measured(w, best.sum), nil
 }
 
-// extend adds a token to each text, and returns the likeliest of the results: as many as there are beams that go on,
-// and the texts of the same rank that have ended. logits has a row for each text.
+// extend continues each text with its likeliest tokens, by logits, which has a row for each text. It goes through the
+// results from the likeliest one on: going has the first j.Beams results that have not ended, and done the results
+// among them that have.
 func (j *job) extend(texts []beam, logits []float64) (going, done []beam) {
 	var all []beam
 	size := len(logits) / len(texts)
@@ -108,8 +109,8 @@ func (j *job) extend(texts []beam, logits []float64) (going, done []beam) {
 	return going, done
 }
 
-// continuations returns a text with each of its likeliest next tokens, by their logits, which it modifies. No more
-// tokens of one text than the number of beams and an end can remain.
+// continuations returns a text with each of its j.Beams+1 likeliest next tokens, by their logits, which it modifies.
+// More are not needed: the search keeps at most j.Beams texts that go on, and one of the tokens may end the text.
 func (j *job) continuations(t beam, logits []float64) (list []beam) {
 	with := func(id int32, sum float64) beam { return beam{append(slices.Clone(t.tokens), id), sum, t.from} }
 	j.allow(logits, t.tokens)

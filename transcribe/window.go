@@ -166,8 +166,8 @@ func (s *Segment) delay(d time.Duration) {
 	}
 }
 
-// addSegment adds a segment to the transcript, and its tokens to the prompt of the next window. It calls
-// Request.Segment.
+// addSegment adds a segment to the transcript, and calls Request.Segment. It adds the segment's tokens to the prompt of
+// the next window, unless the segment's temperature is above forgetAbove.
 func (j *job) addSegment(s Segment) error {
 	j.out.Segments = append(j.out.Segments, s)
 	if s.Temperature <= forgetAbove {

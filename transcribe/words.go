@@ -21,9 +21,9 @@ type Word struct {
 	tokens      int
 }
 
-// align sets the words of segments of a window, of which size samples are sound. prompt has the tokens before the text.
-// It follows the word timestamps of Whisper's published program: a path of least cost through the attention of heads
-// that follow the sound (dynamic time warping), from the first token and position to the last ones.
+// align sets the words of the segments of a window with size samples of sound. It computes times of words as Whisper's
+// published program does: by a path of least cost through the attention of heads that follow the sound (dynamic time
+// warping), from the first token and position to the last ones.
 func (j *job) align(ctx context.Context, segments []Segment, size int) error {
 	var text []int32
 	for _, s := range segments {
@@ -183,8 +183,8 @@ func jumps(path [][2]int, rows int) []int {
 // unspaced lists the languages that write no spaces between words.
 var unspaced = []string{"zh", "ja", "th", "lo", "my", "yue"}
 
-// words divides tokens of text into words. A word begins with a token that begins with a space, except in languages
-// without spaces.
+// words divides tokens of text into words. A word begins with a token that begins with a space. In languages without
+// spaces each token of whole characters is a word. A punctuation sign is a word of its own.
 func (j *job) words(text []int32) (list []Word) {
 	for i := 0; i < len(text); {
 		n := 1 // tokens of whole characters

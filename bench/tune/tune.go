@@ -408,42 +408,42 @@ var rounds = []struct {
 	{10 * time.Millisecond, 3, 0, 0},
 }
 
-// race times the schedules list[i] for each i in in, over several rounds. It records the times and the fastest
+// race times the schedules list[i] for each i of which, over several rounds. It records the times and the fastest
 // schedule, which replaces the default only if it is faster by the margin (0.02 is 2 %).
-func (j *job) race(ctx context.Context, harness Harness, list []kernel.Schedule, in []int, margin float64) error {
+func (j *job) race(ctx context.Context, harness Harness, list []kernel.Schedule, which []int, margin float64) error {
 	var times []time.Duration
 	for n, r := range rounds {
 		var err error
-		if times, err = harness.Time(ctx, in, r.window, r.turns); err != nil {
+		if times, err = harness.Time(ctx, which, r.window, r.turns); err != nil {
 			return err
 		}
 		if n == len(rounds)-1 {
 			break
 		}
-		in = j.survivors(list, in, times, r.ratio, r.limit)
+		which = j.survivors(list, which, times, r.ratio, r.limit)
 	}
-	j.decide(list, in, times, margin)
+	j.decide(list, which, times, margin)
 	return nil
 }
 
 // survivors returns the schedules for the next round of a race, as indices of list: the default, and up to `limit` of
-// the fastest with a time of at most ratio times the best. It records the times of the schedules that drop out. in has
-// the schedules of this round, and times has their times.
-func (j *job) survivors(list []kernel.Schedule, in []int, times []time.Duration, ratio float64, limit int) []int {
-	order := make([]int, len(in)) // indices into times
+// the fastest with a time of at most ratio times the best. It records the times of the schedules that drop out. which
+// has the schedules of this round, the default first, and times has their times.
+func (j *job) survivors(list []kernel.Schedule, which []int, times []time.Duration, ratio float64, limit int) []int {
+	order := make([]int, len(which)) // indices into times
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return int(times[a] - times[b]) })
 	slowest := time.Duration(float64(times[order[0]]) * ratio)
-	stays := map[int]bool{in[0]: true}
+	stays := map[int]bool{which[0]: true}
 	for rank, i := range order {
 		if times[i] <= slowest && rank < limit {
-			stays[in[i]] = true
+			stays[which[i]] = true
 		}
 	}
 	var next []int
-	for n, i := range in {
+	for n, i := range which {
 		if stays[i] {
 			next = append(next, i)
 			continue
@@ -454,19 +454,19 @@ func (j *job) survivors(list []kernel.Schedule, in []int, times []time.Duration,
 }
 
 // decide records the times of the final round and the winner.
-func (j *job) decide(list []kernel.Schedule, in []int, times []time.Duration, margin float64) {
+func (j *job) decide(list []kernel.Schedule, which []int, times []time.Duration, margin float64) {
 	best := 0
-	for n, i := range in {
+	for n, i := range which {
 		j.record(tunefile.Measurement{Schedule: list[i], Status: tunefile.OK, Micros: micros(times[n])})
 		if times[n] < times[best] {
 			best = n
 		}
 	}
 	if float64(times[best]) >= (1-margin)*float64(times[0]) {
-		best = 0
+		best = 0 // the default
 	}
-	won := device.Tuned{Schedule: list[in[best]], Micros: micros(times[best])}
-	for n := range in {
+	won := device.Tuned{Schedule: list[which[best]], Micros: micros(times[best])}
+	for n := range which {
 		if us := micros(times[n]); n != best && (won.Next == 0 || us < won.Next) {
 			won.Next = us
 		}

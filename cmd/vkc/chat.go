@@ -149,8 +149,8 @@ func (c *conversation) run(ctx context.Context, ui chatUI) error {
 	}
 }
 
-// takeBack removes the last message and its answer from the conversation. It returns the message's text; the next
-// message has its pictures.
+// takeBack removes the last message and its answer from the conversation. It returns the message's text, and keeps the
+// message's pictures for the next message.
 func (c *conversation) takeBack() string {
 	last := len(c.messages) - 2
 	text := textIn(c.messages[last].Content)
@@ -263,8 +263,8 @@ func newStreamUI(ctx context.Context, w io.Writer, flush func() error) *streamUI
 	return &streamUI{Writer: w, lines: bufio.NewReader(standardInput(ctx)), flush: flush}
 }
 
-// readMessage implements [chatUI]. A line that ends with a backslash continues in the next one. At the end of the
-// input, it returns io.EOF, or first a last line without a line's end.
+// readMessage implements [chatUI]. A line that ends with a backslash continues in the next one. The last line may end
+// without a line break. After it, readMessage returns io.EOF.
 func (p *streamUI) readMessage() (string, error) {
 	var text strings.Builder
 	for {

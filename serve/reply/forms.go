@@ -166,8 +166,8 @@ func (f *Form) Names(token string) bool {
 	return has([]string{f.Section}) || has(f.Open) || has(f.Close) || has(f.Drop) || has(f.Inner)
 }
 
-// Grammar returns the grammar of a call of one of the tools, or nil if there is none for the form's calls. With opened,
-// the first mark was written already. spell returns how a grammar writes fixed text: see [grammar.Token].
+// Grammar returns the grammar of a call of one of the tools, or nil if there is none for the form's calls. opened says
+// that the answer has a mark of Open already. spell returns how a grammar writes fixed text: see [grammar.Token].
 func (f *Form) Grammar(t Tools, opened bool, spell func(string) string) (*grammar.Grammar, error) {
 	functions := f.Syntax[0].calls(t)
 	open, close := "", ""
@@ -264,8 +264,8 @@ func (f *Form) find(text string, start, tools bool) (at int, found *mark) {
 	return at, found
 }
 
-// begins returns the length of the longest end of a text with which a mark may begin. start says that the text is the
-// start of the answer, and tools that calls are possible.
+// begins returns the length of the longest suffix of a text that is a proper prefix of a mark. start says that the text
+// is the start of the answer, and tools that calls are possible.
 func (f *Form) begins(text string, start, tools bool) (n int) {
 	for _, m := range f.marks(start, tools) {
 		if k := overlap(text, m.text); m.allows(text[:len(text)-k]) {

@@ -119,8 +119,8 @@ func object(text string) (compact string, ok bool) {
 // callKeys are the keys with which the object of a call may begin. An object with another first key is content at once.
 var callKeys = []string{"name", "arguments", "parameters", "type", "function", "id", "tool_name", "index"}
 
-// plausible reports whether s begins with an object or array that may be a call: its first key is one of callKeys. It
-// returns partial if it may be one, also if s is too short to tell, and else not.
+// plausible returns partial if s may begin a call: an object, or an array of objects, with one of callKeys as its first
+// key. It also returns partial if s is too short to tell. Otherwise it returns the state not.
 func plausible(s string) state {
 	rest := strings.TrimLeft(s, " \t\r\n")
 	if strings.HasPrefix(rest, "[") {

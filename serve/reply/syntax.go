@@ -35,8 +35,7 @@ func nameLength(s string) int {
 type objectSyntax struct{ key, before, after string }
 
 // read reads a JSON object, or a list of objects, at the beginning of s. Objects that call a tool become calls, and the
-// others content. n is the number of bytes read. It returns not if no object is a call, and partial if s is not
-// complete.
+// others content. n is the number of bytes read. st is not if no object is a call, and partial if s is not complete.
 func (o objectSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	if st := plausible(s); st == not || len(strings.TrimSpace(s)) == 0 {
 		return nil, 0, st
@@ -113,7 +112,7 @@ type namedSyntax struct {
 const maxBetween = 128
 
 // read reads a call at the beginning of s: one of the prefixes, a tool's name, y.sep and the arguments as JSON. n is
-// the number of bytes read. It returns partial if s may be the beginning of a call.
+// the number of bytes read. st is partial if s may be the beginning of a call.
 func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	rest := s
 	for _, p := range y.prefixes {
