@@ -18,8 +18,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockFormat is a block format's row in package ir. Its elements come in quads of four neighbours. Quads that are
-// Stride elements apart share bytes, and each has one bit field of these bytes (see ir.BlockForm).
+// blockFormat is a block format's row in package ir. A quad is four neighbouring elements. Several quads, Stride
+// elements apart, may share the same four bytes: each quad has one bit field of every byte (see ir.BlockForm).
 type blockFormat struct{ *ir.BlockFormat }
 
 // ScaleType is the GLSL type that the function scale_NAME of a format returns: vec2 if there is an offset too.
@@ -82,8 +82,9 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 // wholeQuads is argument `whole` of firstOf for octets: eight elements, which always begin a quad (four elements).
 const wholeQuads = true
 
-// firstOf returns the argument with which a decoder of quads finds element e: the first element of e's quad or, if
-// several quads share bytes, of the quad in bit field 0. whole says that e begins a quad.
+// firstOf returns the GLSL of the argument with which a decoder of quads finds element e: the first element of e's
+// quad. If several quads share bytes, it is the first element of the quad that has bit field 0 of these bytes. whole
+// says that e is the first element of a quad.
 func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	switch {
 	case f.Fields == 1 && whole:
@@ -111,9 +112,8 @@ func (f blockFormat) fieldArg(p string) string {
 	return ", " + p
 }
 
-// Parts adds two functions: scale_NAME reads the scale of an element, and the other decodes a quad without its scale.
-// The other is levels_NAME, which returns floats, if the format has levels. Otherwise it is quants_NAME, which returns
-// bytes.
+// Parts adds two functions. scale_NAME reads the scale of an element. levels_NAME or quants_NAME decodes a quad without
+// its scale: levels_NAME returns floats, if the format has levels, and quants_NAME otherwise returns bytes.
 func Parts(e *emit.Emitter, b *emit.Buffer) {
 	f := blockFormatOf(e, b)
 	Scale(e, b)
@@ -180,7 +180,7 @@ func WideQuants(e *emit.Emitter, b *emit.Buffer) string {
 
 // FieldWords adds the function that loads the raw words of four quads of each bit field, and returns its name.
 func FieldWords(e *emit.Emitter, b *emit.Buffer) string {
-	_, reading := cutRead(snippet(e, blockFormatOf(e, b).Decode.Quants), "words")
+	_, reading := cutRead(snippet(e, blockFormatOf(e, b).Decode.Quants), "words") // the expression that reads
 	defineTree(e, b, "uvec4 words_NAME(uint block, uint e)",
 		"// The words that have four quads in a row of each plane.", []syntax.Stmt{&syntax.Return{X: reading}})
 	return "words_" + b.Base
@@ -197,8 +197,8 @@ func FieldQuants(e *emit.Emitter, b *emit.Buffer) string {
 	return name
 }
 
-// cutRead splits a snippet into the read of its block and the rest, which uses a variable instead. So loads can be
-// issued before they are needed. It returns nil unless the snippet reads the block exactly once.
+// cutRead splits a snippet into the expression that reads the block, and the rest, which uses a variable in its place.
+// So loads can be issued before they are needed. It returns nil unless the snippet reads the block exactly once.
 func cutRead(list []syntax.Stmt, variable string) (rest []syntax.Stmt, reading *syntax.Expr) {
 	count := 0
 	rest = syntax.Map(list, func(x *syntax.Expr) *syntax.Expr {
@@ -236,8 +236,8 @@ func ScaleWord(e *emit.Emitter, b *emit.Buffer) string {
 	return "scale_word_" + b.Base
 }
 
-// cutScale splits a scale snippet into the read of a word (or half a word) and the unpacking. It returns nil unless all
-// elements of a block share the scale.
+// cutScale splits a scale snippet into the statement that reads a word (or half a word) and the statements that unpack
+// the scale from it. It returns nil unless all elements of a block share the scale, and one read has it.
 func cutScale(e *emit.Emitter, f blockFormat) (read, unpack []syntax.Stmt) {
 	list := snippet(e, f.Decode.Scale)
 	unpack, reading := cutRead(list, "word")
@@ -342,8 +342,9 @@ func substitute(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr, sizes map[strin
 	return x
 }
 
-// readerOf adds the buffer's function for a call of a reader such as WORD(16 + e), and returns its name. If the parts
-// of blocks are in planes, the number at the start of the argument, an offset in the block, identifies the plane.
+// readerOf adds the buffer's function for a call x of a reader, such as WORD(16 + e), and returns its name. If the
+// parts of blocks are in planes, the number with which the argument begins (16) is an offset in the block, which
+// identifies the plane.
 func readerOf(e *emit.Emitter, b *emit.Buffer, x *syntax.Expr) string {
 	name := strings.ToLower(x.Text)
 	if b.Layout == kernel.LayoutPlanes {
@@ -436,9 +437,9 @@ var unitReaders = map[int]map[string]string{
 // halfOfShort is the body of the reader of an f16. It calls the reader of 16 bits.
 const halfOfShort = "    return unpackHalf2x16(short_NAME(block, at)).x;\n"
 
-// wordReaders are the bodies of readers like those in unitReaders, for a buffer of words with blocks that are not
-// aligned to words. BYTES is the size of a block. A word of a block may span two words of the buffer, so its reader
-// reads both. For an aligned word both reads return the same.
+// wordReaders are the bodies of the same readers for a buffer of words with blocks that are not aligned to words. BYTES
+// is the size of a block. A word of a block may span two words of the buffer, so its reader reads both. If the word is
+// aligned, both reads return this word, and the second one is shifted to 0.
 var wordReaders = map[string]string{
 	"word": "    uint i = block * BYTESu + at, shift = i % 4u * 8u;\n" +
 		"    return ARRAY[i / 4u] >> shift | ARRAY[(i + 3u) / 4u] << 1u << 31u - shift;\n",
@@ -447,8 +448,8 @@ var wordReaders = map[string]string{
 	"half":  halfOfShort,
 }
 
-// planeInWords returns the body of the function that reads plane p from an array of words. It is for planes with less
-// than a word per block. The plane begins at byte `base` of the array.
+// planeInWords returns the body of a function that reads a byte or a short of plane p from an array of words. It is for
+// planes with units smaller than a word. The plane begins at byte `base` of the array.
 func planeInWords(p kernel.Plane, reader, array string, base int64) string {
 	size := map[string]int{"byte": 1, "short": 2}[reader]
 	i := expr.Plus(expr.Uint(base), expr.Times(expr.Of("block"), p.Bytes))

@@ -19,9 +19,9 @@ func LoadsOctets(e *emit.Emitter, v *kernel.Expr, a emit.Along) bool {
 }
 
 // OctetDecoder adds the GLSL function that decodes eight neighbours (an octet) of a buffer to f16, and returns its
-// name. If quants are bytes, the function decodes them in pairs of f16: a byte in the low mantissa bits of 1024 is the
-// byte plus 1024, which is exact. The multiplication by the scale rounds once, as in f32. Offsets, and scales that are
-// not f16, are rounded too.
+// name. If quants are bytes, the function decodes them in pairs of f16. With a byte in its low mantissa bits, the f16
+// number 1024 becomes 1024 plus the byte, exactly. The multiplication by the scale rounds once, as in f32. Offsets, and
+// scales that are not f16, are rounded too.
 func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	f := blockFormatOf(e, b)
 	if e.Err != nil {
@@ -30,7 +30,7 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 	if f.Levels {
 		return levelsOctet(e, b)
 	}
-	pairs := b.ReadsPairs()
+	pairs := b.ReadsPairs() // one call returns two quads
 	if pairs {
 		Scale(e, b)
 	} else {
@@ -63,7 +63,7 @@ func OctetDecoder(e *emit.Emitter, b *emit.Buffer) string {
 // halvesOfWord returns the lines that decode the four quants in word q to f16, as half n of an octet. scale is the GLSL
 // of the factor of the quants.
 func halvesOfWord(f blockFormat, scale string) []string {
-	// base is what the f16 with a byte in its lowest bits has more than the quant.
+	// base is the difference between an f16 with a byte in its lowest bits and the quant.
 	base := 1024 + f.Bias
 	if f.Signed {
 		base += 128

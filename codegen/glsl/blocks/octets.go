@@ -17,15 +17,15 @@ func OctetForm(f *ir.BlockFormat) ir.BlockForm {
 	return form
 }
 
-// sorted ends the GLSL of a function that decodes eight quants from two bit fields. The bytes of the uint `even` are
-// quant 0 of the first field, quant 0 of the second, quant 2 of the first and quant 2 of the second; `odd` has quants 1
-// and 3 alike. The function returns four quants of the first field, and four of the second, in order.
+// sorted ends the GLSL of a function that decodes four quants of each of two bit fields, a0 to a3 and b0 to b3. The
+// bytes of the uint `even` are a0, b0, a2, b2, and the bytes of `odd` are a1, b1, a3, b3. The function returns the
+// words a0 a1 a2 a3 and b0 b1 b2 b3.
 const sorted = "\nreturn uvec2(even & 0x00ff00ffu | (odd & 0x00ff00ffu) << 8, even >> 8 & 0x00ff00ffu | odd & " +
 	"0xff00ff00u);"
 
 // OctetReader adds the GLSL function that decodes an octet, and returns its name. If masksApart, the function does not
-// apply the masks (see ir.OctetMasks), but returns them in a second result. If paired, it leaves the quants of two
-// fields interleaved.
+// apply the masks (see ir.OctetMasks), but returns them in an out parameter. If paired, the function leaves the quants
+// of two fields interleaved (see sorted).
 func OctetReader(e *emit.Emitter, b *emit.Buffer, masksApart, paired bool) string {
 	f := blockFormatOf(e, b)
 	form := f.Octets

@@ -7,9 +7,10 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 )
 
-// PackedFunctions adds the functions that multiply a buffer's packed 2-bit quants without unpacking them: fields_NAME
-// and high_fields_NAME read them, and scaled_NAME turns their dot products into a result. subnormals says that the
-// device preserves f16 subnormals, so that a byte in the low bits of an f16 has the value byte * 2^-24.
+// PackedFunctions adds the functions with which a kernel multiplies a buffer's packed 2-bit quants without unpacking
+// them. fields_NAME and high_fields_NAME read the quants, and scaled_NAME applies the scales to dot products of quants.
+// subnormals says that the device preserves f16 subnormals, so that a byte in the low bits of an f16 has the value
+// byte * 2^-24.
 func PackedFunctions(e *emit.Emitter, b *emit.Buffer, subnormals bool) {
 	form := blockFormatOf(e, b).Packed
 	blockFunction(e, b, "uvec4 fields_NAME(uint block, uint e)",

@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string 
 	if !e.Once(name) {
 		return name
 	}
-	// The largest power of two that divides the part's size, but at most a word.
+	// x & -x is the largest power of two that divides x. A unit is at most a word, unless the reader needs more.
 	unit := min(planes[i].Bytes&-planes[i].Bytes, 4)
 	switch reader {
 	case "words":
@@ -49,14 +50,12 @@ func planeReader(e *emit.Emitter, b *emit.Buffer, reader string, at int) string 
 	case "pairs":
 		unit = 8
 	}
-	typ, body := map[string]string{"words": "uvec4", "pairs": "uvec2", "half": "float"}[reader], ""
+	typ := cmp.Or(map[string]string{"words": "uvec4", "pairs": "uvec2", "half": "float"}[reader], "uint")
+	body := ""
 	if reader == "half" {
 		body = "return unpackHalf2x16(" + planeReader(e, b, "short", at) + "(block, at)).x;"
 	} else {
 		body = planeBody(e, b, reader, i, unit)
-	}
-	if typ == "" {
-		typ = "uint"
 	}
 	e.AddFunction(fmt.Sprintf("%s %s(uint block, uint at)", typ, name), "    "+body+"\n")
 	return name

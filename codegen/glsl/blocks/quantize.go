@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// blockWriter writes a kernel that quantizes blocks. LanesPerRow invocations share a block. Each gathers run
-// consecutive elements and calls the format's function to quantize them. Together they store the block, word by word.
+// blockWriter writes a kernel that quantizes blocks. LanesPerRow invocations share a block. Each loads `run`
+// consecutive elements and calls the format's function to quantize them. Together they store the block, unit by unit.
 type blockWriter struct {
 	*rows.Writer
 	format ir.DType
@@ -117,8 +117,8 @@ func (w *blockWriter) gather() (x expr.Expr) {
 		w.Close()
 	}
 	w.OpenIf(w.Valid)
-	var worst expr.Expr   // the largest magnitude, as bits
-	if w.K.Fault != nil { // compared as bits, NaN and infinities are above all numbers
+	var worst expr.Expr // the bits of the largest magnitude; as integers, the bits of NaN and infinities are larger
+	if w.K.Fault != nil {
 		worst = w.Variable("uint", "worst", expr.Of("0u"))
 	}
 	j := w.OpenLoop("j", expr.Of("0u"), expr.Uint(w.run), 1)

@@ -17,14 +17,14 @@ import (
 
 // templateOf returns the source of the GLSL template of an op for the types of its arguments, or "" if there is none.
 func (ts *Types) templateOf(v *kernel.Expr) string {
-	// Form chooses the row's GLSL by the attributes and the constant arguments.
-	g := v.Op.Info().Form(v.Attrs, func(arg int) (float64, bool) {
+	constant := func(arg int) (value float64, isConstant bool) {
 		x := v.Args[arg]
 		if x.DType.IsInteger() {
 			return float64(x.Int), x.Kind == kernel.ExprConst
 		}
 		return x.Value, x.Kind == kernel.ExprConst
-	})
+	}
+	g := v.Op.Info().Form(v.Attrs, constant) // the op's templates for these attributes and constant arguments
 	switch operand(v).DType.Kind() {
 	case ir.KindFloat:
 		switch {
@@ -51,7 +51,7 @@ func (ts *Types) templateOf(v *kernel.Expr) string {
 	return ""
 }
 
-// negatedArg returns the number of the argument if v is its negative value, or -1.
+// negatedArg returns the number of the argument that v negates, or -1 if v is not the negative value of an argument.
 func negatedArg(v *kernel.Expr) int {
 	isConst := func(arg int, x int64) bool { return v.Args[arg].Kind == kernel.ExprConst && v.Args[arg].Int == x }
 	switch {
@@ -68,9 +68,9 @@ func negatedArg(v *kernel.Expr) int {
 // isCustom reports whether v is a call of a custom op.
 func isCustom(v *kernel.Expr) bool { return v.Op.Info().Custom != nil }
 
-// division returns the template of a float division x / by. It has special templates for constant operands. llvmpipe
-// treats x / 0.0 as undefined, so a division by 0 becomes a multiplication by infinity, and 0.0 / x calls a helper.
-// Other divisions use the op's row.
+// division returns the template of a float division x / by. llvmpipe treats x / 0.0 as undefined. So a division by a
+// constant 0 becomes a multiplication by infinity, and 0.0 / x calls a helper. A divisor that cannot be subnormal,
+// such as an integer, needs only the operator. Other divisions use the op's row in package ir.
 func (ts *Types) division(v *kernel.Expr) string {
 	const plain = "{0} / {1}"
 	x, by := v.Args[0], v.Args[1]
@@ -89,7 +89,7 @@ func (ts *Types) division(v *kernel.Expr) string {
 	// The divisor and its reciprocal are normal numbers, which no device flushes to zero.
 	case constant && size >= 0x1p-126 && size <= 0x1p126:
 		return plain
-	case by.Kind == kernel.ExprApply && by.Op == ir.OpCast && !by.Args[0].DType.IsFloat():
+	case by.Kind == kernel.ExprApply && by.Op == ir.OpCast && !by.Args[0].DType.IsFloat(): // an integer
 		return plain
 	}
 	return ir.OpDiv.Info().GLSL.Float
@@ -100,7 +100,7 @@ func (ts *Types) corrects(v *kernel.Expr) bool {
 	return v.Attrs.Bool(kernel.Nearest) && ts.ComputeType(v.DType) == "float" && !device.DividesToNearest(ts.Caps)
 }
 
-// isReduced reports whether an angle is within pi/4 of 0: it must be an i32 times a small enough constant.
+// isReduced reports whether an angle is provably within pi/4 of 0: an i32 (at most 2^31) times a small enough constant.
 func isReduced(v *kernel.Expr) bool {
 	if v.Kind != kernel.ExprApply || v.Op != ir.OpMul || v.DType != ir.F32 {
 		return false
@@ -110,7 +110,8 @@ func isReduced(v *kernel.Expr) bool {
 		by.Kind == kernel.ExprConst && float32(math.Abs(by.Value)*(1<<31)) <= math.Pi/4
 }
 
-// operand returns the last argument. It has the type that an op computes with: the first may be a condition.
+// operand returns the last argument of v. It has the type that the op computes with, unlike the first argument of
+// where, which is a condition.
 func operand(v *kernel.Expr) *kernel.Expr { return v.Args[len(v.Args)-1] }
 
 // argUses counts how often each argument occurs in the template of v.
@@ -269,17 +270,16 @@ func isZero(t expr.Expr) (negative, ok bool) {
 	return math.Signbit(v), err == nil && v == 0
 }
 
-// contracts reports whether v is a multiplication, and a phase (a reduction along the fold axis) adds up the
-// products. The compiler may fuse such multiplications and additions.
+// contracts reports whether v is a multiplication, and a phase (a reduction along the fold axis) adds up the products.
+// The GLSL compiler may fuse such multiplications and additions.
 func (j *Job) contracts(v *kernel.Expr) bool {
 	return slices.ContainsFunc(j.K.Phases, func(p kernel.Phase) bool {
 		return p.Combine == kernel.CombineSum && p.Value == v && (v.Op == ir.OpMul || v.Op == ir.OpSqr)
 	})
 }
 
-// replacements maps built-in functions to the library functions that replace them. Some are replaced for floats and
-// doubles, because the built-in function loses NaN or may be inaccurate. Others are replaced for doubles only, because
-// GLSL lacks them.
+// replacements maps built-in functions to the library functions that replace them for floats and doubles, because the
+// built-in function loses NaN or may be inaccurate. doubleReplacements has functions that GLSL lacks for doubles.
 var (
 	replacements = map[string]string{"atan": "atan_accurate", "clamp": "nan_clamp", "log": "log_accurate",
 		"log2": "log2_accurate", "inversesqrt": "inversesqrt_of_any"}

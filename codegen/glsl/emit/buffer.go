@@ -33,10 +33,11 @@ type Buffer struct {
 	access map[string]string
 	// byAddress says that the binding holds the buffer's address instead of the buffer; see [schedule.ByAddress].
 	byAddress bool
-	// Wide says that its positions need 64 bits. byRows says that it is so large that its arrays are addressed row by
-	// row (see AddressByRows). RowArrays has the names of the arrays for which that was possible.
-	Wide, byRows bool
-	RowArrays    map[string]bool
+	Wide      bool // its positions need 64 bits
+	// byRows says that it is so large that its arrays must be addressed row by row. RowArrays has the names of the
+	// arrays that AddressByRows has changed to that.
+	byRows    bool
+	RowArrays map[string]bool
 }
 
 // Storage has the buffers of the kernel, and returns their elements.
@@ -81,7 +82,8 @@ func (b *Buffer) position(at expr.Expr) expr.Expr {
 	return expr.Narrow(at)
 }
 
-// Subscript returns a position as an index of one of the buffer's arrays. It may count vectors or units.
+// Subscript returns a position as an index of one of the buffer's arrays. The position counts elements of this array,
+// which may be vectors or units.
 func (b *Buffer) Subscript(at expr.Expr) expr.Expr {
 	if b.Wide && b.byRows {
 		return at
@@ -152,7 +154,8 @@ func (e *Emitter) loadVector(b *Buffer, width int, at expr.Expr) (typ string, va
 	return e.VectorAt(b, width, expr.Binary("/", at, expr.Uint(width)))
 }
 
-// VectorAt returns element i of the buffer's array of vectors of the given width, and returns its type.
+// VectorAt returns element i of the buffer's array of vectors of the given width, as a vector of carriers, and its
+// type.
 func (st *Storage) VectorAt(b *Buffer, width int, i expr.Expr) (typ string, value expr.Expr) {
 	s := st.Scalar(b.DType)
 	typ = fmt.Sprintf("%s%d", s.vec, width)
@@ -245,10 +248,11 @@ func (st *Storage) arraysOf(b *Buffer) (all []Array) {
 	return append(all, b.planeArrays()...)
 }
 
-// AddressByRows rewrites reads of arrays of 2^31 bytes and more. They go through a macro that adds the offset of a row
-// of 2^16 elements to the buffer's address in 64 bits. That is necessary because SPIR-V takes an index as a signed
-// number, and because drivers may compute the byte offset of an element in 32 bits even for an address, as NVIDIA's
-// does on an H100. If a built-in function takes the whole array, its size is limited to such offsets.
+// AddressByRows rewrites reads of arrays of 2^31 bytes and more. Each read then calls a macro, which adds the offset
+// of a row of 2^16 elements to the buffer's address in 64 bits. That is necessary because SPIR-V takes an index as a
+// signed number, and because drivers may compute the byte offset of an element in 32 bits even for an address, as
+// NVIDIA's does on an H100. An array that a built-in function takes as a whole cannot be rewritten, so it must be
+// smaller.
 func (st *Storage) AddressByRows(functions []*syntax.Definition) []*syntax.Definition {
 	for _, b := range st.Buffers {
 		bytes := b.bytes()
@@ -256,7 +260,8 @@ func (st *Storage) AddressByRows(functions []*syntax.Definition) []*syntax.Defin
 			continue
 		}
 		for _, a := range st.arraysOf(b) {
-			if b.RowArrays[a.Name] = onlyIndexed(functions, a.Name); b.RowArrays[a.Name] {
+			b.RowArrays[a.Name] = onlyIndexed(functions, a.Name)
+			if b.RowArrays[a.Name] {
 				functions = slices.Clone(functions)
 				for i, f := range functions {
 					functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callForIndex(x, a.Name) })
@@ -418,15 +423,15 @@ var BlockUnits = map[int]struct{ Name, Need string }{
 
 // PlaneUnits has the element types that shaders read a plane with, by size in bytes.
 var PlaneUnits = map[int]struct{ typ, View string }{
-	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"}, 1: {"uint8_t",
-		"bytes"},
+	16: {"uvec4", "quads"}, 8: {"uvec2", "pairs"}, 4: {"uint", "words"}, 2: {"uint16_t", "shorts"},
+	1: {"uint8_t", "bytes"},
 }
 
-// planeArrays returns the arrays over the planes of a buffer.
+// planeArrays returns the arrays over the planes of a buffer, one for each unit size that the shader reads.
 func (b *Buffer) planeArrays() (list []Array) {
-	// A unit is a load of that many bytes. Only the units that the shader uses are declared.
 	for _, unit := range []int{1, 2, 4, 8, 16} {
-		if u := PlaneUnits[unit]; b.Units[unit] {
+		if b.Units[unit] {
+			u := PlaneUnits[unit]
 			note := " // " + b.DType.String()
 			if b.Layout == kernel.LayoutPlanes {
 				note += " in planes"

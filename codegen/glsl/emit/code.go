@@ -110,8 +110,8 @@ func (c *Code) CloseTo(s *scope) {
 // BindAxis binds the coordinate along an axis in the open scope. Call it before the scope evaluates anything.
 func (c *Code) BindAxis(axis int, t expr.Expr) { c.Scope.Axes[axis] = t }
 
-// BindAxisLater binds an axis to the coordinate t, which becomes a variable with the given name at its first use. A
-// number does not become a variable.
+// BindAxisLater binds an axis to the coordinate t, which becomes a variable with the given name when Axis first returns
+// it. A number does not become a variable.
 func (c *Code) BindAxisLater(axis int, name string, t expr.Expr) {
 	c.BindAxis(axis, t)
 	if _, number := expr.LiteralOf(t); !number {
@@ -181,7 +181,7 @@ func (c *Code) Choose(typ, base string, cond, value, otherwise expr.Expr) expr.E
 
 // outermost returns the outermost scope that can compute a value, so that loops do not compute it again. usesAxis and
 // usesAcc report on which axes, and on which phases or matmuls, the value depends. The scope is the innermost one that
-// binds one of them, but not outside of an open guard.
+// binds one of these, or that is a guard.
 func (c *Code) outermost(usesAxis, usesAcc func(int) bool) *scope {
 	for s := c.Scope; ; s = s.parent {
 		if s.parent == nil || s.guard {

@@ -29,8 +29,8 @@ func Bracketed(op *ir.CustomOp, what, text, indent string) string {
 	return b.String()
 }
 
-// customName is the name of a custom op's GLSL function. No other name begins with this prefix. A package's name has no
-// underscore, so no two ops have the same name.
+// customName is the name of a custom op's GLSL function, such as custom_mine_swish for mine.swish. No other name begins
+// with this prefix. The first part of an op's name has no underscore, so no two ops have the same function.
 func customName(op *ir.CustomOp) string { return "custom_" + strings.ReplaceAll(op.Name, ".", "_") }
 
 // applyCustom returns the call of a custom op's function.

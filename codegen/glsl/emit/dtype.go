@@ -15,8 +15,9 @@ import (
 type scalar struct {
 	Compute string // the type of variables and arithmetic
 	Storage string // the element type of a buffer
-	// Carrier is the type of a loaded element before it is decoded. Lanes of a vector are carriers. vec and storageVec
-	// begin the names of the vector types of carriers and of the buffer, such as uvec and u16vec.
+	// Carrier is the type of a loaded element before it is decoded. Loaded vectors have carriers too. vec is the name
+	// of a vector type of carriers, and storageVec of elements in a buffer, without the width: such as uvec and
+	// u16vec.
 	Carrier, vec, storageVec string
 	decode, encode           string // helper functions from carrier to compute type and back, or ""
 	need                     string // the device feature of such elements in buffers, or ""
@@ -190,9 +191,9 @@ func (ts *Types) cast(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	return wrap(to, v)
 }
 
-// toFloat converts a value to the nearest number of a float dtype. If the value has more digits than the compute type,
-// it would be rounded twice: to the compute type and to the dtype. So toFloat first rounds to odd. If the compute type
-// itself cannot hold the value, a helper keeps drivers from using the unrounded value.
+// toFloat converts a value to the nearest number of a float dtype. A value with more digits than the compute type needs
+// care. If the dtype is narrower than the compute type, the value would be rounded twice, so toFloat first rounds to
+// odd. Otherwise a helper makes sure that drivers round: some would go on with the unrounded value.
 func (ts *Types) toFloat(x *kernel.Expr, to ir.DType, v expr.Expr) expr.Expr {
 	src, dst := ts.ComputeType(x.DType), ts.ComputeType(to)
 	switch {
@@ -253,7 +254,7 @@ func (ts *Types) bitcast(from, to ir.DType, v expr.Expr) expr.Expr {
 	return ts.ofWord(to, ts.wordOf(from, v))
 }
 
-// wordOf converts a value of at most 32 bits to a uint. Its low bits are the value's bits, and the other bits are 0.
+// wordOf converts a value of at most 32 bits to a uint with the bits of the value. The uint's other bits are 0.
 func (ts *Types) wordOf(t ir.DType, v expr.Expr) expr.Expr {
 	switch s := ts.Scalar(t); {
 	case t == ir.F32:

@@ -37,7 +37,7 @@ type Emitter struct {
 	SharedTables map[int]string
 
 	// Decode adds the function that decodes one element of a block buffer, or width neighbours, and returns its name.
-	// It is blocks.Decoder: package blocks imports this one.
+	// It is blocks.Decoder, which this package cannot call, because package blocks imports it.
 	Decode func(e *Emitter, b *Buffer, width int) string
 
 	Grid         kernel.Grid
@@ -51,7 +51,7 @@ func New(k *kernel.Kernel, sched kernel.Schedule, caps device.Caps, symbols []st
 		Arrays: map[string]expr.Expr{}}
 	e.Job = Job{K: k, Sched: sched, Caps: caps, Symbols: symbols}
 	e.Needs, e.Helpers, e.once = map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, s := range symbols { // before Fresh chooses other names
+	for _, s := range symbols { // first all symbols, so that Fresh below returns none of them
 		root.Names[s] = true
 	}
 	for _, s := range symbols {
@@ -118,8 +118,8 @@ func (e *Emitter) Define(head string, body func()) {
 	e.Root, e.Scope, e.usedSyms = root, scope, used
 }
 
-// Captured returns the given values and the coordinates along the first axes of main, without literals. A function by
-// DefineOver takes them as further arguments, because it does not see the variables of main.
+// Captured returns the given values and main's coordinates along axes 0 to axes-1, without literals. A function that
+// DefineOver defines takes these as further arguments, because it does not see the variables of main.
 func (e *Emitter) Captured(axes int, values ...expr.Expr) (list []expr.Expr) {
 	for axis := range axes {
 		values = append(values, e.Root.Axes[axis])
@@ -132,8 +132,9 @@ func (e *Emitter) Captured(axes int, values ...expr.Expr) (list []expr.Expr) {
 	return list
 }
 
-// DefineOver defines a function with the given parameters, and with a parameter for each variable of main in captured.
-// In the function, the coordinates along axes 0 to axes-1 are the expressions of main.
+// DefineOver defines a function with the given parameters, and with one more parameter of the same name for each
+// variable of main in captured. In the function, the coordinates along axes 0 to axes-1 have the same names as in
+// main.
 func (e *Emitter) DefineOver(typ, name string, params []string, axes int, captured []expr.Expr, body func()) {
 	bound := map[int]expr.Expr{}
 	for axis := range axes {

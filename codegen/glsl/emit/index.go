@@ -8,9 +8,10 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// Indices are computed as uint. Partial sums may wrap around below 0, which is harmless because the final sum is an
-// index. Inside a clamp the final sum may be negative too, so there everything is an int. A sum that may need more than
-// 32 bits is an int64_t. Its coordinates are 32-bit, and so are quotients and clamped values that fit.
+// Indices are computed as uint. Partial sums may wrap around below 0, which is harmless because the whole sum is an
+// index, and so not negative. Inside a clamp the whole sum may be negative too, so there everything is an int. A sum
+// that may need more than 32 bits is an int64_t. But coordinates are 32-bit, and so are quotients and clamped values
+// that fit.
 
 // IndexValue returns an index in the open scope. If the last Plan counted more than one use, it declares a variable for
 // it.
@@ -55,7 +56,7 @@ func (e *Emitter) Coordinate(x kernel.Index) expr.Expr {
 	return e.sum(x, expr.Uint, func(f *kernel.Factor) expr.Expr { return expr.Narrow(e.factor(f)) })
 }
 
-// sum returns a polynomial. lit and factor return its numbers and factors, in the type of the sum.
+// sum returns the polynomial x in a type: lit returns a number, and factor a factor, as an expression of this type.
 func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*kernel.Factor) expr.Expr) expr.Expr {
 	var out expr.Expr
 	for _, t := range x.Terms() {
@@ -85,11 +86,12 @@ func (e *Emitter) term(t kernel.Term, coef int64, lit func(int64) expr.Expr,
 	// The first round takes the coordinates, the second the symbols.
 	for _, symbols := range []bool{false, true} {
 		for _, f := range t.Factors {
-			switch parts := kernel.SymbolFactors(f.Sym); {
+			parts := kernel.SymbolFactors(f.Sym)
+			switch {
 			case (f.Kind == kernel.FactorSym) != symbols: // of the other round
 			case !symbols || len(parts) == 1:
 				out = expr.Join("*", out, factor(f))
-			default:
+			default: // a symbol that stands for a product
 				for _, d := range parts {
 					out = expr.Join("*", out, e.sum(kernel.DimIndex(d), lit, factor))
 				}

@@ -68,8 +68,9 @@ var resultNames = map[ir.Op]string{
 // HintOf returns a name for a value: its hint, or the result name of its op. A cast is named after its operand and
 // dtype, such as weight_f16.
 func HintOf(v *kernel.Expr) string {
-	// A hint that is the name of the op itself says nothing more than the op.
-	if op, err := ir.ParseOp(v.Hint); v.Hint != "" && (err != nil || op != v.Op) || v.Kind != kernel.ExprApply {
+	op, err := ir.ParseOp(v.Hint)
+	isOpName := err == nil && op == v.Op // such a hint says nothing more than the op
+	if v.Kind != kernel.ExprApply || v.Hint != "" && !isOpName {
 		return v.Hint
 	}
 	if v.Op == ir.OpCast {

@@ -6,8 +6,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// pruneFunctions removes unused definitions, and unused parameters of functions with their arguments in calls. A
-// definition can only be used by later ones. In the functions of kept, custom ops and main, only the calls change.
+// pruneFunctions removes definitions that no later definition uses, and unused parameters of functions with their
+// arguments in calls. It keeps the functions in kept (custom ops and main), with their parameters.
 func pruneFunctions(all, kept []*syntax.Definition) []*syntax.Definition {
 	all = slices.Clone(all)
 	keep := make([]bool, len(all))
@@ -49,7 +49,8 @@ func pruneFunctions(all, kept []*syntax.Definition) []*syntax.Definition {
 const elementParameters = 3
 
 // usedParams returns the parameters that a function uses, and the positions of the others. It returns nil if the
-// function uses all. If the function is passed by name, its first parameters stay, without a name.
+// function uses all. If a later function passes it to coopMatPerElementNV, its first elementParameters stay, without a
+// name if it does not use them.
 func usedParams(d *syntax.Definition, later []*syntax.Definition) (params []syntax.Param, unused []int) {
 	used := map[string]bool{"": true}
 	d.Names(func(name string) { used[name] = true })
@@ -87,7 +88,7 @@ func dropArguments(x *syntax.Expr, name string, places []int) *syntax.Expr {
 		if at < 0 {
 			return x
 		}
-		first = at + 1 - elementParameters
+		first = at + 1 - elementParameters // the arguments after the name are for later parameters
 	}
 	y := *x
 	y.Args = slices.Clone(x.Args)

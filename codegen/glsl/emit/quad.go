@@ -39,7 +39,7 @@ func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base 
 	case inside:
 		name = e.Unset(q.Vector, base)
 		e.setWholeQuad(q, v, a, k, name)
-	default:
+	default: // the whole quad may be beyond the end
 		name = e.Variable(q.Vector, base, expr.Call(q.Vector, q.Zero))
 		e.OpenIf(expr.Binary("<", k, e.Dim(a.Extent)))
 		e.setWholeQuad(q, v, a, k, name)
@@ -48,7 +48,8 @@ func (e *Emitter) QuadOf(q QuadKind, v *kernel.Expr, a Along, k expr.Expr, base 
 	return name
 }
 
-// IsVector reports whether four neighbours of an operand are one load of a vector, or one call of a block's decoder.
+// IsVector reports whether one load of a vector, or one call of a block's decoder, returns four neighbours of an
+// operand.
 func (j *Job) IsVector(v *kernel.Expr, a Along) bool {
 	v = kernel.Widened(v)
 	if v.Kind != kernel.ExprLoad || !j.K.LoadsVector(v, a.Axis, 4) {

@@ -22,8 +22,8 @@ func (e *Emitter) random(v *kernel.Expr, target *scope) expr.Expr {
 	return expr.Call("random_word", e.key(v.Args[0], target), e.key(v.Args[1], target), element)
 }
 
-// pairWord returns the number of the element with word w. This is the given element or, for WordFirst and
-// WordSecond, element 2i or 2i+1 of the pair to which the element belongs.
+// pairWord returns the number of the element with word w. This is the given element or, for WordFirst and WordSecond,
+// the even or the odd element of its pair: elements 2i and 2i+1 are a pair.
 func pairWord(w kernel.Word, element expr.Expr) expr.Expr {
 	switch w {
 	case kernel.WordFirst:

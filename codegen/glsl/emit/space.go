@@ -18,7 +18,8 @@ const MaxPoints = 1 << 31
 // Span is a group of consecutive parallel axes that one dimension of the grid covers.
 type Span struct {
 	Axes []int // outermost first
-	// Points is the number of points, as factors. Only z has several factors, because it takes all axes that remain.
+	// The product of Points is the number of points. Only z has several factors, because it takes all axes that remain,
+	// and an ir.Dim cannot express every product.
 	Points []ir.Dim
 }
 
@@ -90,8 +91,9 @@ func (j *Job) gridLimit(dim int) int64 {
 	return 65535
 }
 
-// SetGrid covers one dimension of the grid with workgroups of tile points each. goAround reports whether workgroups
-// must loop over several tiles, because the device allows fewer workgroups than there are tiles.
+// SetGrid covers one dimension of the grid with workgroups. A workgroup has a tile of points along the innermost
+// factor. goAround reports whether workgroups must loop over several tiles, because the device allows fewer workgroups
+// than there are tiles.
 func (e *Emitter) SetGrid(dim int, points []ir.Dim, tile int64) (goAround bool) {
 	factors := make([]kernel.GridFactor, len(points))
 	limit := e.gridLimit(dim) // on the product of the workgroups of this factor and of the factors before it
@@ -110,9 +112,9 @@ func (e *Emitter) SetGrid(dim int, points []ir.Dim, tile int64) (goAround bool) 
 // GridAxis has the components of a workgroup's id, by dimension.
 var GridAxis = [3]string{"x", "y", "z"}
 
-// OverSpace writes body once, inside the loops that bind all parallel axes. inner binds the axes of grid dimension x.
-// It may open blocks, which OverSpace closes. If the space never has a point, OverSpace sets an empty grid and writes
-// nothing.
+// OverSpace writes body once, inside the loops that bind all parallel axes. The caller's function inner binds the axes
+// of grid dimension x, and may open blocks, which OverSpace closes. If the space never has a point, OverSpace sets an
+// empty grid and writes nothing.
 func (e *Emitter) OverSpace(inner func(s Space), body func()) {
 	s := e.newSpace()
 	if e.Err != nil {
@@ -160,9 +162,9 @@ func (j *Job) SpanName(g Span, several string) string {
 	return several
 }
 
-// Split binds the axes of a span to their coordinates, given the row-major position id. id counts units of width
-// elements of the innermost axis. If width is not 1, Split does not bind the innermost axis, but returns its coordinate
-// in these units.
+// Split binds the axes of a span to their coordinates, given the row-major position id in the span. id counts units of
+// width elements of the innermost axis. Split returns the coordinate of the innermost axis in these units, and binds
+// this axis only if width is 1.
 func (e *Emitter) Split(g Span, width int, id expr.Expr) (unit expr.Expr) {
 	below := kernel.Const(1) // number of positions per step of the axis
 	unit = expr.Of("0u")

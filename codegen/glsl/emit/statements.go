@@ -28,8 +28,8 @@ func (c *Code) Filled(typ, name string, count int, index string, value func(i ex
 	return a
 }
 
-// SumLanes adds up a variable over groups of 2*half adjacent invocations of a subgroup, a power of two. All of them get
-// the sum.
+// SumLanes adds up a variable over groups of 2*half adjacent invocations of a subgroup. half is a power of two, or 0
+// for no group. All invocations of a group get the sum.
 func (c *Code) SumLanes(x expr.Expr, half int) {
 	for mask := half; mask > 0; mask /= 2 {
 		c.Update(x, "+=", Shuffled(x, mask))
@@ -116,7 +116,7 @@ func (c *Code) OpenIf(cond expr.Expr) {
 	c.Scope.guard = true
 }
 
-// OpenBelow opens a block that runs if x < end. It writes no test unless mayReach says that x may be end or more.
+// OpenBelow opens a block that runs if x < end. If mayReach is false, x is always below end, and there is no test.
 func (c *Code) OpenBelow(mayReach bool, x, end expr.Expr) {
 	var cond expr.Expr
 	if mayReach {

@@ -46,7 +46,7 @@ func dropNoOps(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 	if x.Text == "+" {
 		neutral = math.Copysign(0, -1)
 	}
-	isNeutral := func(k *syntax.Expr) bool { // whether k is a hole for an attribute with the value neutral
+	isNeutral := func(k *syntax.Expr) bool { // k is a hole for an attribute with the value neutral
 		return k.Op == syntax.Hole && slices.ContainsFunc(attrs, func(a ir.Attr) bool {
 			v, ok := a.Value.(float64)
 			return ok && a.Name == k.Text && v == neutral && math.Signbit(v) == math.Signbit(neutral)

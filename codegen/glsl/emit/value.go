@@ -39,9 +39,9 @@ func (e *Emitter) EvalAll(roots ...*kernel.Expr) []expr.Expr {
 	return out
 }
 
-// Plan counts the uses of values and indices in the code that is written next, which uses roots and indices once each.
-// Call it before Value, IndexValue and IndexExpr; Eval and EvalCoordinate do that themselves. Plan does not look into
-// values that are already in a variable of an open scope.
+// Plan counts how often the code that is written next uses each value and index. This code uses each of roots and
+// indices once, and these use their parts. Call Plan before Value, IndexValue and IndexExpr; Eval and EvalCoordinate
+// do that themselves. Plan does not look into values that are already in a variable of an open scope.
 func (e *Emitter) Plan(roots []*kernel.Expr, indices []kernel.Index) {
 	e.uses = useCount{values: map[*kernel.Expr]int{}, indices: map[string]int{}}
 	for _, r := range roots {
@@ -107,8 +107,8 @@ func (e *Emitter) countFactors(x kernel.Index) {
 	}
 }
 
-// Value returns an expression in the open scope. It declares a variable for it if the expression is used again, is
-// computed outside of a loop, or is long.
+// Value returns the expression of a value in the open scope. It declares a variable for the value if the value is used
+// again or can be computed outside the open loops (see wantsName).
 func (e *Emitter) Value(v *kernel.Expr) expr.Expr {
 	return e.valueFor(v, nil)
 }

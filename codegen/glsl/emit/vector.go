@@ -75,9 +75,10 @@ func (e *Emitter) RunLanes(r Run, roots []*kernel.Expr, stores []kernel.Store, b
 	e.storeVectors(r, vectorStores, results)
 }
 
-// inRun returns a quotient or remainder of the coordinate along the run's axis, if the divisor n divides the run's
-// width. It writes the quotient of base + lane as base/n + lane/n. Lanes with the same quotient then have the same
-// expression in the unrolled loop, so the compiler computes it once. ok is false for other factors.
+// inRun returns a quotient or remainder of the coordinate along the axis of an open run, base + lane, if the divisor n
+// divides the run's width. It writes the quotient as base/n + lane/n, and the remainder as lane%n. Lanes with the same
+// quotient then have the same expression in the unrolled loop, so the compiler computes it once. ok is false for other
+// factors.
 func (c *Code) inRun(f *kernel.Factor) (t expr.Expr, ok bool) {
 	for s := c.Scope; s != nil; s = s.parent {
 		r := s.run
@@ -109,6 +110,7 @@ func (e *Emitter) VectorIndex(r Run, x kernel.Index) expr.Expr {
 		e.BindAxis(r.Axis, r.Base)
 		return expr.Binary("/", e.IndexExpr(x), expr.Uint(r.Width))
 	}
+	// Drop the axis, divide the rest, and add the axis with unit as its coordinate.
 	e.BindAxis(r.Axis, r.unit)
 	rest, _ := x.DropAxis(r.Axis).DivMod(ir.D(r.Width))
 	return e.IndexExpr(rest.Plus(kernel.Axis(r.Axis, ir.D(2)))) // any extent except 1 keeps the axis

@@ -108,19 +108,20 @@ func (st *Storage) loadFromWords(b *Buffer, width int, i expr.Expr) expr.Expr {
 	}
 	name := b.access[verb]
 	var body, note string
-	switch whole := width * bits; {
+	group := width * bits // the size of a group
+	switch {
 	case width == 1:
 		word, shift := partOfWord(bits)
 		if unitOf(t, 1) != "float" {
 			shift = "int(" + shift + ")"
 		}
 		note, body = "Element i", "    return "+extract(t, st.wordAt(b, word), shift)+";\n"
-	case whole < 32:
-		word, shift := partOfWord(whole)
+	case group < 32:
+		word, shift := partOfWord(group)
 		body = fmt.Sprintf("    uint word = %s >> %s;\n", st.wordAt(b, word), shift) + vectorOfWords(t, width, "word")
-	case whole == 32:
+	case group == 32:
 		body = fmt.Sprintf("    uint word = %s[i];\n", st.View(b, 1)) + vectorOfWords(t, width, "word")
-	default:
+	default: // 64 bits
 		body = fmt.Sprintf("    uint low = %s[2u * i], high = %[1]s[2u * i + 1u];\n", st.View(b, 1)) +
 			vectorOfWords(t, width, "low", "high")
 	}
@@ -176,14 +177,15 @@ func (st *Storage) storeBody(b *Buffer, width int) string {
 		}
 		return packed
 	}
-	switch whole := width * bits; {
-	case whole < 32:
-		word, shift := partOfWord(whole)
-		mask := fmt.Sprintf("%#xu", uint32(1)<<whole-1)
+	group := width * bits // the size of the group
+	switch {
+	case group < 32:
+		word, shift := partOfWord(group)
+		mask := fmt.Sprintf("%#xu", uint32(1)<<group-1)
 		return fmt.Sprintf("    uint bits = %s & %s, shift = %s;\n", pack(0, width), mask, shift) +
 			fmt.Sprintf("    atomicAnd(%s[%s], ~(%s << shift));\n    atomicOr(%[1]s[%s], bits << shift);\n", array,
 				word, mask)
-	case whole == 32:
+	case group == 32:
 		return fmt.Sprintf("    %s[i] = %s;\n", array, pack(0, width))
 	}
 	// two words

@@ -13,9 +13,9 @@ import (
 // pointsEach is the number of points along an outer axis that each invocation computes, if more than 1.
 func pointsEach(e *emit.Emitter) int { return e.Sched.(kernel.Points).Coarsen }
 
-// coarsen makes an invocation compute several points along an axis, because these points share values. Coordinate i of
-// the axis becomes s*pointsEach + point: s is the invocation's coordinate, and point runs along the fold axis, which
-// maps do not use otherwise. coarsen returns the shared values.
+// coarsen rewrites e.K so that an invocation computes several points along an axis, because these points share values.
+// The axis becomes shorter: the invocation at coordinate s has the points s*pointsEach + point, for each coordinate
+// `point` of the fold axis, which maps do not use otherwise. coarsen returns the shared values.
 func coarsen(e *emit.Emitter) []*kernel.Expr {
 	rep, ok := schedule.RepetitionOf(e.K)
 	if !ok {
@@ -49,8 +49,8 @@ func coarsen(e *emit.Emitter) []*kernel.Expr {
 	return shared
 }
 
-// runCoarsened writes the loop over the points of an invocation. Their shared values are computed before it, and kept
-// for each lane of the run.
+// runCoarsened writes the loop over the points of an invocation. It computes the shared values before the loop, and
+// keeps them for each lane (element) of the run.
 func runCoarsened(e *emit.Emitter, r emit.Run, shared []*kernel.Expr) {
 	if r.Width > 1 {
 		keepShared(e, r, shared)

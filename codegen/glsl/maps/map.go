@@ -28,8 +28,7 @@ func Emit(e *emit.Emitter) {
 		g := s[0]
 		n, _ := g.Points[0].Quo(int64(width))
 		name := e.SpanName(g, "id")
-		// such as i4, which counts runs of four neighbors
-		if width > 1 && len(g.Axes) == 1 {
+		if width > 1 && len(g.Axes) == 1 { // such as i4, which counts runs of four neighbours
 			name = fmt.Sprintf("%s%d", name, width)
 		}
 		unit = e.Split(g, width, e.Invocations(n, name))

@@ -11,15 +11,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// tileWriter writes a map that loads some tensors along another axis than the one along which it stores. A workgroup
-// computes a tile of both axes. It loads the transposed operands to shared memory along their own axis. Then it
-// computes the points along the axis of the stores.
+// tileWriter writes a map that reads transposed operands: they are contiguous along another axis (Other) than the
+// results (Inner). A workgroup computes a tile of both axes. It loads the transposed operands to shared memory along
+// Other. Then it computes the points along Inner.
 type tileWriter struct {
 	*emit.Emitter
 	schedule.Transposition
-	local  expr.Expr
-	inner  side
-	other  side
+	local  expr.Expr   // the invocation's number in its workgroup
+	inner  side        // the axis along which the results are contiguous
+	other  side        // the axis along which the loads are contiguous
 	pitch  int         // distance between lines of a tile in shared memory
 	arrays []expr.Expr // the shared array of each load
 }
@@ -188,7 +188,7 @@ func (t *tileWriter) mover(along, lines side, width int) *emit.Mover {
 		Unit: "at"}
 }
 
-// ifInside calls body for a unit of a line of the tile (see mover). The code is in a block that executes only if the
+// ifInside calls body for a unit of a line of the tile (see mover). body's code is in a block that executes only if the
 // unit is inside the map.
 func (t *tileWriter) ifInside(along, lines side, width int, line, unit expr.Expr, body func(r emit.Run)) {
 	name := t.ParaName(along.axis)

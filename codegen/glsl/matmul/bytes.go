@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// packedQuad returns the word with elements k to k+3 of an int8 operand along the contraction axis. inside says
-// that they are always within that axis; otherwise the word is 0 beyond its end.
+// packedQuad returns the word with elements k to k+3 of an int8 operand along the contraction axis. inside says that k
+// is always within that axis; otherwise the word is 0 if k is beyond the end.
 func (m *Base) packedQuad(o *Operand, k expr.Expr, inside bool) expr.Expr {
 	a := emit.Along{Axis: m.Fold, Extent: m.K.Fold}
 	convert := func(word expr.Expr) expr.Expr { return m.Coerce("uint", m.Quads.Word, word) }

@@ -56,7 +56,7 @@ func (m *Base) openCols(c kernel.Cols, col expr.Expr) {
 		m.OpenScope()
 	case c.To == end:
 		m.OpenIf(expr.Binary(">=", col, expr.Uint(c.From)))
-	default: // the difference wraps around for columns before the first
+	default: // for columns before the first, the difference wraps around to a large number
 		m.OpenIf(expr.Binary("<", local, expr.Uint(c.To-c.From)))
 	}
 	m.BindAxis(m.Col, m.Named("slice_col", local))

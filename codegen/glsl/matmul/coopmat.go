@@ -9,10 +9,10 @@ import (
 )
 
 // coopMat is a matmul on cooperative matrices of subgroup scope. A workgroup computes TileM x TileN results in steps of
-// TileK. It copies a tile of each operand to shared memory, as 16-bit or int8 elements, along the axis along which the
-// operand is contiguous. Its subgroups multiply fragments of the tiles. While they multiply one stage, they prefetch
-// the next one into registers. At the end the results replace the tiles in shared memory, from where invocations store
-// four neighbouring columns at a time.
+// TileK. It copies a tile of each operand to shared memory, as 16-bit or int8 elements, in lines along the axis along
+// which the operand is contiguous. Its subgroups multiply fragments of the tiles. While they multiply the tiles of a
+// step, they prefetch the next tiles into registers. At the end the results replace the tiles in shared memory, from
+// where invocations store four neighbouring columns at a time.
 type coopMat struct {
 	*staging
 	s       kernel.CoopMat
@@ -45,7 +45,7 @@ func (c *coopMat) placeSubgroup() {
 	c.fragCol = c.Named("frag_col", expr.Times(expr.Remainder(id, s.SubgroupsN, count), s.TileN/s.SubgroupsN))
 }
 
-// rows and cols are the numbers of a subgroup's result fragments, down and across.
+// rows and cols are the numbers of a subgroup's result fragments along the rows and columns.
 func (c *coopMat) rows() int { return c.s.TileM / c.s.SubgroupsM / c.s.FragM }
 func (c *coopMat) cols() int { return c.s.TileN / c.s.SubgroupsN / c.s.FragN }
 
@@ -137,9 +137,9 @@ func (c *coopMat) resultUnits(wide int) int {
 	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.MatMuls) * schedule.CoopMatResult(c.s, wide)
 }
 
-// finishFragments stores wide fragments to the result, from the given row and column on. The subgroup has them in
-// shared memory from index place on: `total` quads, in lines of `quads`. It unrolls every loop: a driver may keep a
-// loop inside of the loop over fragments, and then keeps the fragments in memory.
+// finishFragments stores `wide` adjacent fragments to the result, from the given row and column on. The subgroup has
+// them in shared memory from index place on: `total` quads, in lines of `quads`. It unrolls every loop: a driver may
+// keep a loop inside the loop over fragments, and then keeps the fragments in memory.
 func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide int) {
 	s := c.s
 	c.EachSlot(expr.Of("gl_SubgroupInvocationID"), total, s.Subgroup, func(_, slot expr.Expr) {

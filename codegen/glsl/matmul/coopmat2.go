@@ -34,7 +34,7 @@ type piece struct {
 type tensor struct {
 	layout string    // the name of the GLSL tensor layout
 	buffer string    // the name of the array
-	base   expr.Expr // position of element (0, 0); each step recomputes it if the operand is contiguous in runs only
+	base   expr.Expr // position of element (0, 0); each step recomputes it if the operand is contiguous only in runs
 	plain  schedule.Plain
 }
 
@@ -95,9 +95,8 @@ func (c *coopMat2) declareSums() {
 	}
 }
 
-// nameOrigin declares a variable with the tile's first row or column, which is in *at, and sets *at to the variable.
-// It does that only for several pieces, because functions of elements then take *at as a parameter, and only for a
-// constant.
+// nameOrigin makes the tile's first row or column, *at, a variable if it is a constant and there are several pieces.
+// Functions of elements then take it as a parameter, which differs between pieces.
 func (c *coopMat2) nameOrigin(at *expr.Expr, name string, pieces int) {
 	if pieces > 1 && expr.IsNumber(*at) {
 		*at = c.Variable("uint", name, *at)
@@ -119,7 +118,7 @@ func (c *coopMat2) operandTensor(o *Operand) *tensor {
 	clamp := schedule.EdgeOf(c.K, c.s.Variant, c.Tile, o.axis) == schedule.EdgeClamped ||
 		schedule.EdgeOf(c.K, c.s.Variant, c.Tile, c.Fold) == schedule.EdgeClamped
 	c.declareLayout(t.layout, clamp, outer, inner, p)
-	if p.Run > 0 { // slices of such an operand have their own base
+	if p.Run > 0 { // load computes the base of each step
 		return t
 	}
 	t.base = c.EvalCoordinate(p.Base)
@@ -146,19 +145,20 @@ func (c *coopMat2) declareLayout(name string, clamp bool, outer, inner int, p sc
 	c.Variables("tensorLayoutNV<2, "+mode+">",
 		syntax.Var{Name: name, Init: expr.Call("createTensorLayoutNV", expr.Int(2), expr.Of(mode))})
 	sizes := [2]expr.Expr{c.Dim(c.extent(outer)), c.Dim(c.extent(inner))}
-	spare := false // whether the layout's inner size differs from the operand's inner extent
+	ownStride := false // whether the layout's inner size differs from the operand's inner extent
 	for i, axis := range []int{outer, inner} {
+		// Tiles may read past the end, where the buffer has other elements.
 		if !clamp && schedule.EdgeOf(c.K, c.s.Variant, c.Tile, axis) == schedule.EdgeOverread {
-			// tiles read past the end, in memory
-			sizes[i], spare = expr.Uint(schedule.WholeTiles(c.K, c.Tile, axis)), spare || i == 1
+			sizes[i] = expr.Uint(schedule.WholeTiles(c.K, c.Tile, axis))
+			ownStride = ownStride || axis == inner
 		}
 	}
 	if p.Run > 0 {
-		sizes[1], spare = expr.Uint(c.s.TileK), true
+		sizes[1], ownStride = expr.Uint(c.s.TileK), true
 	}
 	layout := expr.Of(name)
 	c.Assign(layout, expr.Call("setTensorLayoutDimensionNV", layout, sizes[0], sizes[1]))
-	if (spare || !p.Pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
+	if (ownStride || !p.Pitch.Equal(kernel.DimIndex(c.extent(inner)))) && !c.extent(outer).Is(1) {
 		c.Assign(layout, expr.Call("setTensorLayoutStrideNV", layout, c.Coordinate(p.Pitch), expr.Of("1u")))
 	}
 }
@@ -209,15 +209,14 @@ func (c *coopMat2) unrolledSteps() {
 }
 
 // step multiplies one tile of each operand, which begins at k0 along the contraction axis. stage is the index of the
-// tiles in shared memory, or nil if no operand is there. If the tile has several pieces, step first loads the operands
-// of the side that is one piece. Then it loads the other side piece by piece, and multiplies each piece while the next
-// one loads.
+// tiles in shared memory, or nil if no operand is there. step first loads one side completely: the columns if the rows
+// have several pieces, and otherwise the rows. Then it loads the other side piece by piece, and multiplies each piece
+// while the next one loads.
 func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
 	down, across := c.s.Pieces()
-	rows := pieceSide{c.A, down, c.pieceM, func(p piece) int { return p.row }}
-	cols := pieceSide{c.B, across, c.pieceN, func(p piece) int { return p.col }}
+	rows, cols := pieceSide{c.A, down, c.pieceM}, pieceSide{c.B, across, c.pieceN}
 	first, then := rows, cols
-	if down > 1 { // the columns are one piece
+	if down > 1 {
 		first, then = cols, rows
 	}
 	tiles := map[*Operand][]expr.Expr{}
@@ -227,11 +226,12 @@ func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
 	for i := range then.count {
 		c.loadPiece(then, i, tiles, k0, stage)
 		for _, at := range c.pieces {
-			if then.of(at) != i*then.extent {
+			row, col := at.row/c.pieceM, at.col/c.pieceN
+			if down > 1 && row != i || down == 1 && col != i { // the piece needs another part of the side `then`
 				continue
 			}
 			for n, p := range c.MatMuls {
-				c.MultiplyAdd(at.sums[n], tiles[p.A][at.row/c.pieceM], tiles[p.B][at.col/c.pieceN])
+				c.MultiplyAdd(at.sums[n], tiles[p.A][row], tiles[p.B][col])
 			}
 		}
 	}
@@ -241,8 +241,7 @@ func (c *coopMat2) step(k0 expr.Expr, stage expr.Expr) {
 type pieceSide struct {
 	operands []*Operand
 	count    int
-	extent   int             // rows or columns per piece
-	of       func(piece) int // returns the first row or column of a piece
+	extent   int // rows or columns per piece
 }
 
 // loadPiece loads piece i of the operands of a side, and appends them to tiles.
@@ -284,7 +283,7 @@ func (c *coopMat2) load(o *Operand, base string, k0, stage expr.Expr, at, extent
 }
 
 // storeResults writes every store: a tile at a time if the results are a matrix in memory, and otherwise element by
-// element.
+// element. Stores that need integer sums come before convertSums makes them floats.
 func (c *coopMat2) storeResults() {
 	c.widenSums()
 	var tiles, single []kernel.Store
@@ -299,7 +298,7 @@ func (c *coopMat2) storeResults() {
 			tiles = append(tiles, s)
 		}
 	}
-	if len(single) > 0 && c.dtype.IsInteger() { // before the sums become floats
+	if len(single) > 0 && c.dtype.IsInteger() {
 		c.storeElements(single)
 		single = nil
 	}

@@ -20,11 +20,11 @@ import (
 type Base struct {
 	*emit.Emitter
 	Tile kernel.Tile
-	// Rows of tiles that consecutive workgroups take column by column; see kernel.MatrixTile.
+	// Consecutive workgroups take a band of this many rows of tiles, column by column; see kernel.MatrixTile.
 	band           int
 	Row, Col, Fold int           // ids of the axes; Fold is the contraction axis
 	Row0, Col0     expr.Expr     // the first row and column of the workgroup's tile
-	A, B           []*Operand    // without duplicates
+	A, B           []*Operand    // of all matmuls, each once
 	Quads          emit.QuadKind // the types of quads and sums
 	MatMuls        []MatMul
 	// OtherSum declares a variable with the sum of a matmul at another column of the bound row, and returns it. Stores
@@ -102,12 +102,12 @@ func (m *Base) placeWorkgroup() {
 	}
 	m.Grid = g.Grid(m.K)
 	m.Row0, m.Col0 = expr.Of("0u"), expr.Of("0u")
+	banded := m.band > 1
+	if banded { // a band places rows and columns, which are grid dimensions 0 and 1
+		m.placeBand(g)
+	}
 	for dim, factors := range g {
-		// Bands count tiles along both dimensions of the grid at once.
-		if m.band > 1 && dim == 0 {
-			m.placeBand(g)
-		}
-		if m.band > 1 && dim < 2 {
+		if banded && dim < 2 {
 			continue
 		}
 		m.PlaceFactors(dim, factors, func(f schedule.AxisTiles, place, _ expr.Expr) { m.placeAxis(f, place) })
@@ -118,11 +118,14 @@ func (m *Base) placeWorkgroup() {
 // then to the next column. The last band may have fewer rows.
 func (m *Base) placeBand(g schedule.MatGrid) {
 	cols, rows := g[0][0], g[1][0]
+	// Tiles are numbered band after band. height is the number of rows of the workgroup's band, and first its first
+	// row.
 	across, down := m.WholeTiles(cols), m.WholeTiles(rows)
 	tile := m.Variable("uint", "tile", expr.Plus(expr.Binary("*", expr.Of("gl_WorkGroupID.y"), expr.Uint(across)),
 		expr.Of("gl_WorkGroupID.x")))
 	band := int64(m.band)
-	height, first := expr.Uint(band), expr.Binary("*", expr.Binary("/", tile, expr.Uint(band*across)), expr.Uint(band))
+	height := expr.Uint(band)
+	first := expr.Binary("*", expr.Binary("/", tile, expr.Uint(band*across)), expr.Uint(band))
 	if down%band == 0 { // all bands are full
 		m.placeAxis(cols, expr.Binary("%", expr.Binary("/", tile, height), expr.Uint(across)))
 		m.placeAxis(rows, expr.Binary("+", first, expr.Binary("%", tile, height)))
@@ -154,7 +157,7 @@ func (m *Base) placeAxis(f schedule.AxisTiles, place expr.Expr) {
 	}
 }
 
-// DeclareSums declares count sums per matmul in each invocation, and sets them to 0.
+// DeclareSums declares count sums for each matmul, and sets them to 0.
 func (m *Base) DeclareSums(count int) {
 	if count > 1 {
 		m.DeclareZeros(m.Quads.Scalar, m.Quads.Zero, count)
@@ -177,9 +180,9 @@ func (m *Base) DeclareZeros(typ string, zero expr.Expr, count int) {
 	})
 }
 
-// ClampTo returns a coordinate limited to the last one of an axis, if tiles of the given size may be partial. A partial
-// tile then reads its last row again instead of leaving the buffer, and the extra results are not stored. If the extent
-// is 0, no workgroup runs.
+// ClampTo returns min(x, last coordinate of the axis), or x if tiles of the given size divide the axis. So a partial
+// tile reads its last row again instead of leaving the buffer, and the extra results are not stored. If the extent is
+// 0, no workgroup runs.
 func (m *Base) ClampTo(x expr.Expr, axis int, tile int) expr.Expr {
 	return m.Limit(x, m.extent(axis), tile)
 }
@@ -282,7 +285,7 @@ func (m *Base) FinishQuad(row, col expr.Expr, sums []expr.Expr) {
 }
 
 // prefetchLoop writes the loop along the contraction axis, TileK elements at a time. While invocations multiply tiles
-// in shared memory, they prefetch the next ones.
+// in shared memory, they prefetch the next tiles.
 func (m *Base) prefetchLoop(s emit.TileStages) {
 	m.Comment("The first tiles go to shared memory.")
 	m.OpenScope()

@@ -14,12 +14,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// staging copies operands of cooperative matrices to shared memory as 16-bit elements, an octet at a time: eight
-// neighbours along the axis along which the operand is contiguous. For int8 operands an octet has schedule.UnitElems
+// staging copies operands of cooperative matrices to shared memory, an octet at a time: eight neighbours along the
+// axis along which the operand is contiguous, as 16-bit elements. For int8 operands an octet has schedule.UnitElems
 // elements, usually 16.
 //
-// There are one or two stages, each with the tiles of all operands. With two, invocations fill one while they multiply
-// the other. In between, octets wait in registers.
+// There are one or two stages, each with the tiles of all operands. With two stages, invocations fill one stage while
+// they multiply the other. In between, octets wait in registers.
 type staging struct {
 	*Base
 	dtype    ir.DType  // of the matrices A and B
@@ -107,7 +107,7 @@ func (c *staging) octetFunction(prefix string, b *emit.Buffer, source string) st
 	return name
 }
 
-// shiftBy4And2 moves element 4, 2 or 6 of two octets, low and high, to the beginning of low, as by4 and by2 say.
+// shiftBy4And2 moves the 16 elements of the octets low and high down: by 4 if by4 is set, and by 2 if by2 is set.
 const shiftBy4And2 = `low = mix(low, uvec4(low.zw, high.xy), by4);
     high = mix(high, high.zwzw, by4);
     low = mix(low, uvec4(low.yzw, high.x), by2);
@@ -140,7 +140,8 @@ func (c *staging) load(st *staged, i, k0, line, octet expr.Expr) {
 	at := expr.Plus(from[st.crossAxis], line)
 	inner := c.Variable("uint", c.axisVariable(st.lineAxis), expr.Plus(from[st.lineAxis], expr.Times(octet, c.unit)))
 	inside := c.insideOctet(st, from, at, inner)
-	// Beyond the end of the contraction axis an octet is 0 (inside). A line beyond another axis repeats the last one.
+	// Beyond the end of the contraction axis an octet is 0 (inside). A line beyond the rows or columns repeats the last
+	// line.
 	if st.crossAxis != c.Fold {
 		at = c.ClampTo(at, st.crossAxis, st.lines)
 	}
@@ -169,11 +170,11 @@ func (c *staging) axisVariable(axis int) string {
 // any values are allowed.
 func (c *staging) insideOctet(st *staged, from map[int]expr.Expr, at, inner expr.Expr) expr.Expr {
 	var along, across expr.Expr
-	begun := c.extent(st.lineAxis) // end of the octets that begin inside the operand
-	if begun.IsStatic() {
-		begun.Add = ceil.Multiple(begun.Add, int64(c.unit))
+	end := c.extent(st.lineAxis) // of the octets that begin inside the operand; the last one may be partial
+	if end.IsStatic() {
+		end.Add = ceil.Multiple(end.Add, int64(c.unit))
 	}
-	if !emit.WholeStep(begun, from[st.lineAxis], st.perLine) {
+	if !emit.WholeStep(end, from[st.lineAxis], st.perLine) {
 		along = expr.Binary("<", inner, c.Dim(c.extent(st.lineAxis)))
 	}
 	if st.crossAxis == c.Fold && !emit.WholeStep(c.K.Fold, from[c.Fold], c.Tile.TileK) {
@@ -265,14 +266,16 @@ func (c *staging) stagedLoop(multiply func(k0, stage expr.Expr)) {
 
 // loadStaged loads the matrix name from an operand's tile in shared memory, beginning at octet number offset.
 func (c *staging) loadStaged(st *staged, name, offset expr.Expr) {
+	// A line is a row of the matrix if the operand is an A that is contiguous along the contraction axis, or a B that
+	// is not. Otherwise a line is a column.
 	major := "Row"
-	if st.Along != (st.axis == c.Row) {
+	if isA := st.axis == c.Row; st.Along != isA {
 		major = "Column"
 	}
 	c.LoadMatrix(name, c.tiles, offset, schedule.StagedPitch(st.perLine, c.unit), major)
 }
 
-// overOctet returns a number of elements, a multiple of an octet's, as a number of octets.
+// overOctet returns a number of elements, which is a multiple of the octet's size, as a number of octets.
 func (c *staging) overOctet(t expr.Expr) expr.Expr {
 	if t.Is("0u") {
 		return t

@@ -7,9 +7,10 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// This file has tiles that are stored step by step along the contraction axis. In each step an invocation reads its
-// rows and columns as vectors of four neighbours, and multiplies all rows by all columns. So it needs registers for one
-// step at a time. With quads along the contraction axis it would need registers for four steps.
+// This file has tiles that are stored step by step: element 0 along the contraction axis of all rows (or columns), then
+// element 1 of all rows, and so on. In each step an invocation reads its rows and columns as vectors of four
+// neighbours, and multiplies all rows by all columns. So it needs registers for one step at a time. With quads along
+// the contraction axis it would need registers for four steps.
 
 // moveAcross makes a mover load an operand four lines (rows or columns) at a time. The lines are neighbours in memory,
 // and also in a step of the tile. A line of the mover is such a group of lines, and a unit is a step along the
@@ -19,7 +20,7 @@ func (m *matTile) moveAcross(o *Operand, mover *emit.Mover, origin expr.Expr) {
 	mover.Lines, mover.PerLine, mover.Line, mover.Unit = m.tileExtent(o)/4, m.s.TileK, "four", "depth"
 	mover.Load = func(_, k0, four, depth expr.Expr, keep func(value expr.Expr)) {
 		at := expr.Plus(origin, expr.Times(four, 4))
-		if !schedule.DivisibleBy(extent, m.tileExtent(o)) { // repeated lines have no stored results
+		if !schedule.DivisibleBy(extent, m.tileExtent(o)) { // past the end, repeat the last lines; nothing stores them
 			at = expr.Call("min", at, m.Coordinate(kernel.DimIndex(extent).Minus(kernel.Const(4))))
 		}
 		at = m.Variable("uint", m.ParaName(o.axis), at)
@@ -48,7 +49,8 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 	m.Blank()
 	m.Repeat("depth", s.TileK, func(depth expr.Expr) {
 		vectors := map[*Operand]expr.Array{}
-		// read loads, of every operand in list, count vectors of four rows or columns: numbers at, at+apart and so on.
+		// read loads count vectors of every operand in list: the tile's groups at, at+apart, at+2*apart, ... of four
+		// rows or columns.
 		read := func(list []*Operand, base string, at expr.Expr, count, apart int) {
 			for _, o := range list {
 				vectors[o] = m.Array("vec4", o.Name+base, count)

@@ -32,7 +32,8 @@ func EmitTile(e *emit.Emitter) {
 		return
 	}
 	if s.Steps {
-		m.DeclareZeros("vec4", expr.Of("vec4(0.0)"), s.ThreadM*s.ThreadN/4) // four neighbouring columns of a row each
+		// A vec4 has the sums of four neighbouring columns of a row.
+		m.DeclareZeros("vec4", expr.Of("vec4(0.0)"), s.ThreadM*s.ThreadN/4)
 	} else {
 		m.DeclareSums(s.ThreadM * s.ThreadN)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// loadWindowOctet sets dst to eight neighbours of a window, such as the elements under a convolution's filter. They may
-// be unaligned, so they come from two octets of memory. Neighbours outside of the window are 0. inner is the first
-// one's coordinate along the operand's line.
+// loadWindowOctet sets dst to eight neighbours of a window, such as the elements under a convolution's filter. The
+// neighbours may be unaligned, so they come from two octets of memory. Neighbours outside the window are 0. inner is
+// the coordinate of the first neighbour along the operand's line.
 func (c *staging) loadWindowOctet(w schedule.Window, st *staged, inner, dst expr.Expr) {
 	c.OpenScope()
 	defer c.Close()
@@ -23,7 +23,7 @@ func (c *staging) loadWindowOctet(w schedule.Window, st *staged, inner, dst expr
 	}
 	c.Plan(roots, []kernel.Index{w.Base})
 	first, end := expr.Of("0"), expr.Of("8") // the neighbours inside the window, from 0 to 7
-	// Conditions x >= low or x < high on the coordinate x of the first neighbour.
+	// Ranges are conditions x >= low and x < high on the coordinate x of a neighbour. x is the first argument.
 	for _, r := range w.Ranges {
 		distance := expr.Binary("-", c.Value(r.Args[1]), c.Value(r.Args[0]))
 		if r.Op == ir.OpGe {

@@ -11,9 +11,10 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// writer writes a recurrence. A team is the lanes that share rows of the state. Each lane keeps every lanes-th vec4 of
-// the team's rows in registers, from the first time step to the last. Teams never wait for each other. The lanes of a
-// team meet to add up what A reads of a row, once per time step, and to add up y, once in several time steps.
+// writer writes a recurrence. A team is the invocations (lanes) that share rows of the state. Of n lanes, lane i keeps
+// the vec4s i, i+n, i+2n, ... of the team's rows in registers, from the first time step to the last. Teams never wait
+// for each other. The lanes of a team exchange values to add up the products of the state and A, once per time step,
+// and to add up the output y, once in several time steps.
 type writer struct {
 	*emit.Emitter
 	s     kernel.Recurrent
@@ -24,7 +25,7 @@ type writer struct {
 	quads int // vec4 of a row in a lane
 
 	lane  expr.Expr  // the invocation's number in its team
-	unit  expr.Expr  // the team's first row, divided by rows
+	unit  expr.Expr  // the team's first row is unit*rows
 	valid expr.Expr  // the condition that the team exists, or nil
 	state expr.Array // by row and vec4
 
@@ -250,9 +251,11 @@ func (w *writer) compute(o *operands, t0 expr.Expr) {
 	}
 }
 
-// step writes the computation of time step u of a group (see kernel.Recurrence): each row of the state is multiplied
-// by the decay and increased by v times k and, with a correction, by what A reads of the row times B. If y is wanted,
-// step adds this lane's part of the product of the state and Q to y.
+// step writes the computation of time step u of a group (see kernel.Recurrence). Each row s of the state becomes
+//
+//	s*decay + v*k + (s·A)*B
+//
+// A kernel without a correction does not have the last term. If y is wanted, step sets it to this lane's part of s·Q.
 func (w *writer) step(o *operands, y expr.Array, u expr.Expr) {
 	var read expr.Array
 	if w.r.A != nil {
@@ -302,7 +305,7 @@ func (w *writer) readState(o *operands, u expr.Expr) expr.Array {
 // half to a neighbour, so that all lanes have an equal share in the end (Rabenseifner 2004, reduce-scatter by recursive
 // halving).
 func (w *writer) storeY(y expr.Array, t0 expr.Expr) {
-	count, mask := y.Len, w.lanes/2
+	count, mask := y.Len, w.lanes/2 // the sums that a lane has, and its distance to the neighbour
 	for ; mask > 0 && count > 1; mask /= 2 {
 		half := count / 2
 		upper := w.Variable("bool", "upper", expr.Binary("!=", expr.Binary("&", w.lane, expr.Uint(mask)), expr.Uint(0)))

@@ -28,7 +28,8 @@ func (r *Writer) kept() (list []*kernel.Expr) {
 	return list
 }
 
-// bindKept makes expressions in stage number use the registers of the values that earlier stages kept.
+// bindKept makes the expressions of a stage use the registers with the values that earlier stages kept. number is the
+// number of the stage.
 func (r *Writer) bindKept(number int) {
 	if r.slots == 0 {
 		return

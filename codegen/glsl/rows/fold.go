@@ -21,14 +21,13 @@ type fold struct {
 	lost  expr.Expr // the rounding error of a compensated sum, or nil
 }
 
-// maxPlainSum is the largest number of floats that an invocation adds up without compensation. A plain sum of equal
-// numbers loses up to half a unit in the last place with each addition. So longer sums are compensated. Then the error
-// of any sum is a few units for each doubling of the invocations that share it, and for each kernel that computes a
-// part of it.
+// maxPlainSum is the largest number of floats that an invocation adds up without compensation. Each addition loses up
+// to half a unit in the last place, so longer sums are compensated. Then only the addition of the invocations' sums
+// loses precision, a few units for each doubling of their number. So does the addition of the sums of several kernels.
 const maxPlainSum = 32
 
-// foldStage writes stage number: one pass over the row that folds the given phases, and the exchange of the results
-// between the row's lanes.
+// foldStage writes a stage: one pass over the row that folds the given phases, and the exchange of the results between
+// the row's lanes. number is the number of the stage.
 func (r *Writer) foldStage(number int, phases []int) {
 	folds := make([]fold, len(phases))
 	var roots []*kernel.Expr
@@ -165,7 +164,7 @@ func (r *Writer) foldOf(f fold, a, b expr.Expr) expr.Expr {
 	return expr.Call(r.Function(name, f.typ), a, b)
 }
 
-// beats returns the condition that value a at coordinate i comes before value b at coordinate j.
+// beats returns the condition that value a at coordinate i is a better argmax or argmin than value b at coordinate j.
 func (r *Writer) beats(f fold, a, i, b, j expr.Expr) expr.Expr {
 	name := string(f.Combine) + "_beats"
 	if f.typ != "float" && f.typ != "double" {
@@ -216,7 +215,7 @@ func (r *Writer) exchange(f fold) {
 		step = r.Rows
 	}
 	lanes := min(r.Lanes, r.Launch.Subgroup/step) // the row's lanes in one subgroup
-	// The lanes whose numbers differ in one bit exchange, for each bit.
+	// For each bit of the lanes' numbers, the two lanes that differ only in this bit exchange their values.
 	distance := r.OpenShifts(emit.Unroll, "distance", expr.Uint(lanes/2*step), ">", expr.Uint(step/2))
 	shuffled := func(x expr.Expr) expr.Expr { return expr.Call("subgroupShuffleXor", x, distance) }
 	if f.place == nil {
@@ -246,7 +245,7 @@ func (r *Writer) exchangeSubgroups(f fold) {
 	// A subgroup has lanes of one row, or of all rows of the workgroup. parts is the number of subgroups that share a
 	// row, and held the number of rows in a subgroup.
 	parts, held := r.Lanes/r.Launch.Subgroup, 1
-	if r.Across {
+	if r.Across { // every subgroup has lanes of every row
 		parts, held = subgroups, r.Rows
 	}
 	// The shared arrays for the variables of a result.
@@ -288,7 +287,8 @@ func (r *Writer) exchangeSubgroups(f fold) {
 	r.takeIfBetter(f, expr.At(arrays[0], at), expr.At(arrays[1], at))
 }
 
-// firstPart returns the index of the first of a row's results of subgroups in shared memory. There are parts of them.
+// firstPart returns the index in shared memory of the result of a row's first subgroup. The row has parts results, one
+// for each of its subgroups.
 func (r *Writer) firstPart(parts int) expr.Expr {
 	switch {
 	case r.Across:
@@ -343,8 +343,8 @@ func (r *Writer) exchangeShared(f fold) {
 	}
 }
 
-// laneArray returns a shared array of a type with an element for every invocation. Folds of that type use it one after
-// another; kind distinguishes arrays of values ("") from arrays of coordinates.
+// laneArray returns a shared array of a type with an element for every invocation. All folds of that type use the same
+// array, one after another. kind distinguishes arrays of values ("") from arrays of coordinates ("place_").
 func (r *Writer) laneArray(typ, kind string) expr.Expr {
 	key := kind + typ
 	if name, ok := r.Arrays[key]; ok {

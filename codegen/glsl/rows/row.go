@@ -26,12 +26,12 @@ type Writer struct {
 
 	Local  expr.Expr // the invocation's number in the workgroup
 	Thread expr.Expr // the invocation's number in its row
-	part   expr.Expr // index of its row's first subgroup result in shared memory, once declared
+	part   expr.Expr // the value of firstPart, once declared
 	column expr.Expr // the number of its row in the workgroup, if Across
 	Valid  expr.Expr // the condition that its row exists, or nil
 	width  int       // number of neighbouring elements that are computed together
-	slots  int       // number of runs of a lane, if it keeps values of all of them; else 0
-	slot   expr.Expr // number of the current run, in such a pass
+	slots  int       // number of runs (of width elements) of a lane, if it keeps values of all runs; else 0
+	slot   expr.Expr // number of the current run among those of the lane, if slots > 0
 
 	stages [][]int // phases of each stage
 	// The stores of the last stage, and the stores after it.
@@ -177,8 +177,8 @@ func (r *Writer) storeRow() {
 	r.Close()
 }
 
-// eachElement writes the loop over a lane's elements of the row, with body and then stores in it. It runs for stage
-// number, and binds the values that earlier stages kept.
+// eachElement writes the loop over a lane's elements of the row. The loop computes roots by body, and then executes
+// stores. number is the number of the stage: its expressions use the values that earlier stages kept.
 func (r *Writer) eachElement(number int, roots []*kernel.Expr, stores []kernel.Store, body func()) {
 	// There are no elements.
 	if r.K.Fold.Is(0) {

@@ -15,7 +15,7 @@ type scanWriter struct {
 	runs  ir.Dim // number of runs of width neighbours in a row
 }
 
-// scanTile is a part of a row with one run of neighbours for every lane, while its code is being written.
+// scanTile is the state of writing a tile: a part of a row with one run of neighbours for every lane.
 type scanTile struct {
 	run   emit.Run
 	cond  expr.Expr // the condition that the lane's run exists, or nil
@@ -161,7 +161,7 @@ func (w *scanWriter) storeRun(t *scanTile, sum, base expr.Expr) {
 		base = w.foldOf(w.phase, sum, base)
 	}
 	w.guarded(func() {
-		// Compute it once for all elements of the run.
+		// Compute base once for all elements of the run.
 		if w.width > 1 && !expr.IsPlain(base) {
 			base = w.Variable(w.phase.typ, "base", base)
 		}
@@ -191,9 +191,8 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 	}
 	lanes := min(w.Lanes, w.Launch.Subgroup) // the row's lanes in one subgroup
 	lane := expr.Of("gl_SubgroupInvocationID")
-	place := lane
-	// The subgroup has several rows.
-	if w.Lanes < w.Launch.Subgroup {
+	place := lane                    // the lane's number among these
+	if w.Lanes < w.Launch.Subgroup { // the subgroup has several rows
 		place = w.Thread
 	}
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)
@@ -202,7 +201,7 @@ func (w *scanWriter) acrossLanes(t *scanTile) (before, all expr.Expr) {
 	other := w.Variable(w.phase.typ, "other", w.shuffled(upTo, expr.Binary("-", lane, distance)))
 	w.When(expr.Binary(">=", place, distance), w.foldStatement(w.phase, upTo, other))
 	w.Close()
-	// The lane before has the fold up to it. The row's first lane has none before it.
+	// The fold up to the previous lane. The row's first lane has no previous lane.
 	before = w.Variable(w.phase.typ, "before", w.shuffled(upTo, expr.Binary("-", lane, expr.Uint(1))))
 	w.When(expr.Binary("==", place, expr.Uint(0)), emit.Set(before, w.empty()))
 	if w.Lanes > lanes {
@@ -237,7 +236,7 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 		own = w.Variable("uint", "subgroup", expr.Binary("/", w.Thread, expr.Uint(size)))
 		first = w.Variable("uint", "first_part", expr.Binary("-", expr.Of("gl_SubgroupID"), own))
 	}
-	ahead := w.Variable(w.phase.typ, "ahead", w.empty())
+	ahead := w.Variable(w.phase.typ, "ahead", w.empty()) // the fold of the row's earlier subgroups
 	if t.loop {
 		all = w.Variable(w.phase.typ, "tile_"+string(w.phase.Combine), w.empty())
 	}
@@ -247,7 +246,6 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 		at = expr.Binary("+", first, at)
 	}
 	part := w.Variable(w.phase.typ, "part", expr.At(parts, at))
-	// Only earlier subgroups count.
 	w.When(expr.Binary("<", n, own), w.foldStatement(w.phase, ahead, part))
 	if t.loop {
 		w.foldInto(w.phase, all, part)
@@ -257,8 +255,8 @@ func (w *scanWriter) acrossSubgroups(t *scanTile, upTo, before expr.Expr) (all e
 	return all
 }
 
-// acrossShared does the same as acrossLanes, in shared memory and by Hillis and Steele's algorithm (1986): in step s
-// each lane adds the sum of the lane 2^s before it. In the end, its sum is of all lanes up to it.
+// acrossShared does the same as acrossLanes in shared memory, by Hillis and Steele's algorithm (1986): in step s, lane
+// i adds the sum of lane i - 2^s. In the end, its sum is the sum of lanes 0 to i.
 func (w *scanWriter) acrossShared(t *scanTile) (before, all expr.Expr) {
 	sums := w.Share(w.phase.typ, string(w.phase.Combine)+"s", w.Launch.Workgroup)
 	upTo := w.Variable(w.phase.typ, "up_to", t.total)

@@ -8,7 +8,8 @@ import (
 )
 
 // windowWriter writes a kernel that reduces overlapping windows (see schedule.Windows). An invocation reduces a block
-// of several windows. It computes a value that these windows share only once for each position.
+// of several windows, which are rows of the original kernel. Where windows overlap they need the same values. The
+// invocation computes each of these shared values once for each position in the block, and keeps it in registers.
 type windowWriter struct {
 	*Writer
 	windows    schedule.Windows
@@ -25,7 +26,7 @@ func EmitWindows(e *emit.Emitter) {
 		return
 	}
 	rows := e.Sched.(kernel.Points).Coarsen
-	// From here on, a row of the kernel is a block of rows windows.
+	// From here on, a row of the kernel is a block of several windows.
 	e.K = w.Blocked(e.K, rows)
 	shared := w.Shared(e.K)
 	b := windowWriter{Writer: New(e, 1, false), windows: w, rows: rows, shared: shared,
@@ -33,7 +34,8 @@ func EmitWindows(e *emit.Emitter) {
 	e.OverSpace(b.ownRow, b.run)
 }
 
-// each opens a loop over n coordinates of one of the axes of windows, or no loop if n is 1.
+// each opens a loop over n coordinates of an axis of windows (schedule.WindowRow, for example), binds the axis to the
+// loop variable and returns that. If n is 1, it opens a scope without a loop and returns 0.
 func (b *windowWriter) each(axis int, hint, name string, n int) expr.Expr {
 	if n == 1 {
 		b.OpenScope()
@@ -61,20 +63,20 @@ func (b *windowWriter) run() {
 		part.value = b.beginRows(f, phase.Name+"_part")
 	}
 	tap := b.each(schedule.WindowTap, emit.Unroll, "tap", b.windows.Taps)
-	row := b.eachRow()
+	row := b.eachRow() // a loop inside the loop over taps
 	position := expr.Flat(row, b.windows.RowStep, expr.Times(tap, b.windows.TapStep))
 	for i, v := range b.shared {
 		b.BindValue(v, expr.At(kept[i], position))
 	}
 	b.accumulate(part, b.Eval(phase.Value))
-	b.Close()
-	b.Close()
+	b.Close() // rows
+	b.Close() // taps
 	if inParts {
 		b.eachRow()
 		b.accumulate(f, part.value)
 		b.Close()
 	}
-	b.Close()
+	b.Close() // elements
 
 	b.Blank()
 	b.eachRow()
@@ -83,16 +85,16 @@ func (b *windowWriter) run() {
 	b.Close()
 }
 
-// eachRow opens a loop over the rows of a block.
+// eachRow opens a loop over the rows of a block. The loop variable has the same name in each of these loops.
 func (b *windowWriter) eachRow() expr.Expr {
 	return b.each(schedule.WindowRow, emit.Unroll, "row_of_block", b.rows)
 }
 
 // beginRows declares an array with a value per row of the block, and sets all to the fold of no elements. It returns
-// the array's element at the variable of eachRow, for later loops of eachRow.
+// the array's element at the loop variable of eachRow, for later loops by eachRow.
 func (b *windowWriter) beginRows(f fold, name string) (value expr.Expr) {
 	values := b.Unset(f.typ, name, b.rows)
-	row := b.eachRow()
+	row := b.eachRow() // opens the loop that Close closes below
 	value = expr.At(values, row)
 	b.Assign(value, b.identity(f.Phase))
 	b.Close()
