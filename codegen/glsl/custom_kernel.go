@@ -16,8 +16,8 @@ import (
 // customParams is the array with the values of symbols. The names of users' tensors do not have this prefix.
 const customParams = "custom_params"
 
-// emitCustom writes the shader of a custom kernel: the user's GLSL, after the declarations that its op needs. After
-// an error, which the emitter records, the result is not used.
+// emitCustom returns the shader of a custom kernel: the user's GLSL, after the declarations that it needs, or the
+// user's SPIR-V. After an error, which the emitter records, the caller does not use the result.
 func emitCustom(e *emit.Emitter) *Shader {
 	c := e.K.Custom
 	k := c.Kernel()
@@ -48,7 +48,7 @@ func emitCustom(e *emit.Emitter) *Shader {
 			fmt.Fprintf(&global, "const %s %s = %s;\n", emit.AttrType(a.Kind), a.Name, e.AttrLit(c.Attrs[i].Value))
 		}
 	}
-	for _, helper := range []string{"INF", "NAN"} { // only attributes use these helpers here
+	for _, helper := range []string{"INF", "NAN"} { // the values of attributes use no other helpers
 		if e.Helpers[helper+" float"] {
 			h, _ := lib.Find(helper, "float")
 			buffers += h.Definition("float").String()
@@ -150,12 +150,12 @@ func customBuffers(e *emit.Emitter, c *kernel.Custom) string {
 			if bind.DType.IsBlock() {
 				typ = emit.BlockUnits[kernel.BlockUnit(bind.DType)].Name
 			}
-			switch {
-			case c.Zeroed(i) && c.Kernel().Exchanges():
+			switch { // arguments are readonly
+			case c.Zeroed(i) && c.Kernel().Exchanges(): // invocations read what others have written
 				access = "coherent "
 			case c.Zeroed(i):
 				access = ""
-			case i >= c.Args:
+			case i >= c.Args: // a result
 				access = "writeonly "
 			}
 			e.NeedStorage(&emit.Buffer{Binding: bind})
@@ -179,7 +179,7 @@ func checkCustomName(e *emit.Emitter, c *kernel.Custom, name string) {
 }
 
 // declareExtents declares the extents and the size (number of elements) of a tensor, if the user's GLSL mentions them.
-// Static ones are constants in global. Those that depend on a symbol are declared in main.
+// Extents and sizes that depend on a symbol are declared in main, and others are constants in global.
 func declareExtents(e *emit.Emitter, main, global *strings.Builder, c *kernel.Custom, tensor string, s ir.Shape) {
 	define := func(name, value string, static bool) {
 		to, indent := main, "    "
@@ -193,7 +193,8 @@ func declareExtents(e *emit.Emitter, main, global *strings.Builder, c *kernel.Cu
 	static := true
 	for axis, d := range s {
 		value := customDim(e, d)
-		size, static = append(size, "("+value+")"), static && d.IsStatic()
+		size = append(size, "("+value+")")
+		static = static && d.IsStatic()
 		if name := kernel.DimName(tensor, axis); k.Mentions(name) {
 			define(name, value, d.IsStatic())
 		}
@@ -243,8 +244,8 @@ type CustomPlace struct {
 	Text string // the line
 }
 
-// LocateCustom maps a line of an emitted shader (counted from 1) to the line of a custom op's GLSL. It returns false
-// for other lines.
+// LocateCustom maps a line of an emitted shader (counted from 1) to the line of a custom op's GLSL that it comes from.
+// It returns false for lines that vkc wrote.
 func LocateCustom(source string, line int) (CustomPlace, bool) {
 	lines := strings.Split(source, "\n")
 	if line < 1 || line > len(lines) {

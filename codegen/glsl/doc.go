@@ -6,8 +6,8 @@
 //	shader, err := glsl.Emit(k, schedule, caps, nil)
 //	fmt.Println(shader.Source)
 //
-// Each kind of kernel has a package below this one: maps, rows, order, blocks, matmul, matvec and attention. They use
-// package emit, the emitter. Block formats are rows of a table in package ir.
+// Each kind of kernel has a package below this one: maps, rows, order, blocks, matmul, matvec, attention and
+// recurrence. These packages use package emit, the emitter. Block formats are rows of a table in package ir.
 //
 // Emit is a pure function of a kernel, its schedule and the device's abilities. The same arguments give the same
 // source, so caches can use the source's hash as a key. Shaders are meant to be read: `vkc dump --stage glsl` prints

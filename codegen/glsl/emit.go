@@ -38,9 +38,9 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 		return nil, e.Err
 	}
 	keepIEEE(e)
-	// The functions decide what the shader needs, so they come first.
+	// Making the functions records what the shader needs, so it comes before all uses of Needs. main is the last one.
 	all := e.AddressByRows(e.Functions())
-	if device.UnrollsSlowly(e.Caps) { // not in functions of the library, which shaders share
+	if device.UnrollsSlowly(e.Caps) { // change main only: shaders share the functions of the library
 		keepLoops(all[len(all)-1], e.Needs[emit.NeedCoopMat])
 	}
 	buffers := e.Declarations(all)
@@ -161,10 +161,10 @@ func keepIEEE(e *emit.Emitter) {
 	})
 }
 
-// keepLoops asks the driver's compiler not to unroll the loops of a function that have no hint; by itself it may
-// unroll them. In a kernel on cooperative matrices it also keeps the loops that have a hint to unroll. Other kernels
-// index arrays in such loops, so these stay unrolled: from a loop that no invocation runs, lavapipe may read an
-// array at any index.
+// keepLoops asks the driver's compiler not to unroll the loops of a function that have no hint, because by itself it
+// may unroll them. In a kernel on cooperative matrices (matrices is true) it also changes loops with a hint to unroll.
+// In other kernels these loops stay unrolled, because they index arrays: from a loop that no invocation runs, lavapipe
+// may read an array at any index.
 func keepLoops(f *syntax.Definition, matrices bool) {
 	syntax.Visit(f.Body, func(s syntax.Stmt) {
 		if loop, ok := s.(*syntax.For); ok && (matrices || loop.Hint == "") {
@@ -183,7 +183,8 @@ func hinted(f *syntax.Definition) bool {
 	return found
 }
 
-// wrapWords returns a comma-separated list of words as comment lines.
+// wrapWords returns a comma-separated list of words as comment lines of about `width` characters. The first line begins
+// with prefix.
 func wrapWords(prefix string, words []string, width int) string {
 	var b strings.Builder
 	line := prefix

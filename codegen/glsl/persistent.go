@@ -29,8 +29,9 @@ type Phase struct {
 func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shader, error) {
 	first := phases[0].Shader
 	for i, p := range phases {
-		if one := p.Shader; one.parts.main == nil || one.Workgroup != first.Workgroup ||
-			one.SubgroupSize != first.SubgroupSize {
+		ownText := p.Shader.parts.main == nil // the user's, of a custom op
+		sameSize := p.Shader.Workgroup == first.Workgroup && p.Shader.SubgroupSize == first.SubgroupSize
+		if ownText || !sameSize {
 			return nil, fmt.Errorf("persistent kernel %s: phase %d has a text of its own, or workgroups or subgroups "+
 				"of another size than the first", name, i)
 		}
@@ -64,9 +65,10 @@ func Persistent(name string, phases []Phase, changes []bool, groups int) (*Shade
 	return sh, nil
 }
 
-// waiting has the GLSL of the barrier between workgroups: the function MEET waits for the other workgroups, and LEAVE
-// resets the counters at the end. A workgroup times out after polling 2^22 times, which takes seconds. That is
-// necessary because Vulkan does not guarantee that all workgroups of a dispatch run at the same time.
+// waiting has the GLSL of the barrier between workgroups. MEET waits for the other workgroups. LEAVE resets the
+// counters at the end. A workgroup times out after polling 2^22 times, which takes seconds: it sets the word LATE, and
+// the top bit of the counter, so that no workgroup waits any more. That is necessary because Vulkan does not guarantee
+// that all workgroups of a dispatch run at the same time.
 var waiting = []string{`// Waits until the workgroups have been here count times in all, and sees what they wrote before.
 void MEET(uint count) {
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, BUFFERS | gl_StorageSemanticsShared, BOTH_WAYS);
@@ -209,7 +211,7 @@ func (w *phaseWriter) arguments(phase *syntax.Definition, n string, grid [3]uint
 	}
 	if phase.Mentions(w.groupCount) {
 		phase.Params = append(phase.Params, syntax.Param{Type: "uvec3", Name: w.groupCount})
-		// The added value is always 0, but compilers do not know. Kernels use this count for values that compilers must
+		// The addition of 0 hides the count from compilers, because kernels derive values from it that compilers must
 		// not know.
 		args = append(args, fmt.Sprintf("uvec3(%du, %du, %du) + (gl_NumWorkGroups >> 31)", grid[0], grid[1], grid[2]))
 	}
@@ -228,7 +230,8 @@ func position(n string, grid [3]uint32) string {
 		grid[0]*grid[1])
 }
 
-// bound returns the views of a phase with the persistent kernel's bindings. slots maps the phase's bindings to these.
+// bound returns the views of a phase with the persistent kernel's bindings. slots[i] is the binding that replaces
+// binding i of the phase.
 func (w *phaseWriter) bound(views []emit.View, slots []int) []emit.View {
 	views = slices.Clone(views)
 	for i, v := range views {
@@ -252,7 +255,7 @@ func union(lines, more []string) []string {
 	return lines
 }
 
-// declared returns list, after appending and recording the parts of `more` that are not declared yet.
+// declared appends to list the parts of `more` that no earlier phase has declared, and records them.
 func declared[T any](w *phaseWriter, list, more []T, of func(T) declaration) []T {
 	for _, x := range more {
 		if d := of(x); !w.sources[d.source] {

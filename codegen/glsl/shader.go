@@ -25,8 +25,8 @@ func TargetEnv(needs []string, api device.APIVersion) string {
 }
 
 // preserveNaN requests the execution mode SignedZeroInfNanPreserve (SPIR-V 1.6, 3.6) for floats of the given width.
-// Without it, drivers fold x - x to 0 and a comparison to a maximum, which is wrong for infinities and NaN. SPIR-V 1.4
-// includes the mode; earlier versions need an extension, floatControls.
+// Without it, drivers replace x - x by 0, and x > y ? x : y by a maximum, which is wrong for infinities and NaN. SPIR-V
+// 1.4 includes the mode; earlier versions need an extension, floatControls.
 //
 // If a shader names the extension, spirv-opt 2026.4 keeps dead stores. lavapipe's compiler needs these stores: without
 // them it takes seconds for an unrolled matvec, and minutes for the largest. For SwiftShader they must be removed; see
@@ -75,9 +75,9 @@ var extensions430 = []string{"GL_EXT_shader_8bit_storage", "GL_EXT_shader_16bit_
 	"GL_EXT_spirv_intrinsics", "GL_EXT_control_flow_attributes", "GL_EXT_buffer_reference",
 	"GL_EXT_buffer_reference_uvec2", "GL_KHR_memory_scope_semantics"}
 
-// versionLines returns the lines for a version of GLSL and the extensions. The version is 4.30 if it has everything
-// that the shader uses, and otherwise 4.50. glslc first parses the declarations of all built-in functions of the
-// version, which takes three times as long for 4.50: longer than dozens of shaders.
+// versionLines returns the lines with the version of GLSL and the extensions. The version is 4.30 if that has
+// everything that the shader uses, and otherwise 4.50. glslc first parses the declarations of all built-in functions
+// of the version. For 4.50 that takes three times as long as for 4.30, and longer than dozens of shaders.
 func (p parts) versionLines(code string) string {
 	lines := strings.Join(p.extensions, "")
 	for _, line := range p.extensions {

@@ -48,7 +48,8 @@ func Weigh(op ir.Op, t ir.DType) int {
 }
 
 // textWeight returns the length of a GLSL source without blanks and comments. For each call of a library function it
-// adds the length of that function for a type. inside has the functions that contain the source.
+// adds textWeight of that function, for type typ. inside lists the functions that contain this source. They are
+// not counted again: log_accurate calls log, for which shaders call log_accurate.
 func textWeight(text, typ string, inside []string) int {
 	called := 0
 	size := syntax.Weight(text, func(name string) {

@@ -10,8 +10,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 )
 
-// Expr is a GLSL expression. Its type is known only if that is int64_t, the type of 64-bit positions, because GLSL does
-// not convert int64_t to uint implicitly.
+// Expr is a GLSL expression. Its Type is set only for int64_t, the type of 64-bit positions, because GLSL does not
+// convert int64_t to uint implicitly.
 type Expr = *syntax.Expr
 
 // Wide is the type of 64-bit positions.
@@ -64,7 +64,7 @@ func Member(t Expr, name string) Expr {
 	return &syntax.Expr{Op: syntax.Member, Text: name, Args: []Expr{t}}
 }
 
-// Narrow converts an expression of 64 bits to a uint. The value must fit. It returns others unchanged.
+// Narrow converts an expression of 64 bits to a uint. The value must fit. It returns other expressions unchanged.
 func Narrow(t Expr) Expr {
 	if IsWide(t) {
 		return Call("uint", t)
@@ -147,7 +147,7 @@ func And(conds ...Expr) Expr {
 	return all
 }
 
-// Join returns a op b, or b if a is nil. So a loop can build a sum, beginning with nil.
+// Join returns a op b, or b if a is nil. So a loop that builds a sum can begin with nil.
 func Join(op string, a, b Expr) Expr {
 	if a == nil {
 		return b

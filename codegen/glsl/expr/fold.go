@@ -25,14 +25,18 @@ func LiteralOf(t Expr) (n Literal, ok bool) {
 		return n, false
 	}
 	s := t.Text
-	// A number that ends with another letter is a float with a suffix.
-	if s[len(s)-1] > '9' && !strings.HasPrefix(s, "0x") && s[len(s)-1] != 'u' && s[len(s)-1] != 'L' {
+	last := s[len(s)-1]
+	if last > '9' && last != 'u' && last != 'L' && !strings.HasPrefix(s, "0x") { // a float with another suffix
 		return n, false
 	}
 	digits := strings.TrimRight(s, "uL")
 	n.suffix = s[len(digits):]
 	v, err := strconv.ParseInt(digits, 0, 64)
-	if err != nil || v < math.MinInt32 || v > math.MaxUint32 || v > math.MaxInt32 && n.suffix != "u" {
+	largest := int64(math.MaxInt32)
+	if n.suffix == "u" {
+		largest = math.MaxUint32
+	}
+	if err != nil || v < math.MinInt32 || v > largest {
 		return n, false
 	}
 	n.V = v
@@ -57,9 +61,9 @@ func Folded(op string, a, b Expr) (t Expr, ok bool) {
 	switch {
 	case left && right:
 		return foldLiterals(op, x, y)
-	case right && neutralRight(op, y.V) || b.Is("1.0") && (op == "*" || op == "/"):
+	case right && neutralRight(op, y.V) || b.Is("1.0") && (op == "*" || op == "/"): // such as a + 0
 		return a, true
-	case left && neutralLeft(op, x.V) || a.Is("1.0") && op == "*":
+	case left && neutralLeft(op, x.V) || a.Is("1.0") && op == "*": // such as 1 * b
 		return b, true
 	// x * 0, x & 0 and x % 1
 	case right && y.V == 0 && (op == "*" || op == "&"), right && y.V == 1 && op == "%" && y.suffix == "u":
@@ -96,9 +100,10 @@ func foldFloats(op string, a, b Expr) (t Expr, ok bool) {
 		return t, false
 	}
 	size := math.Abs(float64(v))
-	return Float(float64(v), 32, ""), size <= math.MaxFloat32 &&
-		// Devices may flush subnormals. A zero is exact unless it is an underflow.
-		(size >= 0x1p-126 || v == 0 && (op != "*" || x == 0 || y == 0))
+	finite := size <= math.MaxFloat32
+	subnormal := size < 0x1p-126 && v != 0 // devices may flush these
+	underflow := v == 0 && op == "*" && x != 0 && y != 0
+	return Float(float64(v), 32, ""), finite && !subnormal && !underflow
 }
 
 // FloatOf returns the value of a float literal, and false for other expressions.
@@ -184,7 +189,7 @@ func compare(op string, x, y int64) (holds, ok bool) {
 	return false, false
 }
 
-// foldTwice simplifies a op y by joining y with the constant at the end of a: x / 4u / 8u becomes x / 32u.
+// foldTwice simplifies a op y if a ends with a constant, by joining the constants: x / 4u / 8u becomes x / 32u.
 func foldTwice(op string, a Expr, y Literal) (t Expr, ok bool) {
 	// Only operators of the same precedence group with op.
 	if a.Op != syntax.Binary || a.Prec() != syntax.BinaryPrec(op) {
@@ -272,7 +277,7 @@ func foldCall(name string, args []Expr) (t Expr, ok bool) {
 	return t, false
 }
 
-// foldLimit folds min(x, limit) or max(x, limit) if the result is one of them for every value of a non-literal x.
+// foldLimit folds min(x, limit) or max(x, limit) if the result is always x, or always limit.
 func foldLimit(name string, x, limit Expr) (t Expr, ok bool) {
 	_, isLiteral := LiteralOf(limit)
 	switch {

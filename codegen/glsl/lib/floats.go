@@ -9,12 +9,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// storedLibrary has the functions that convert between f32 and the dtypes that are only stored, and from floats to
-// small integers. Each function is made from the row of its dtype in the table of [ir.DTypes].
+// storedLibrary has the conversions of dtypes in which no op computes: between f32 and float dtypes, and from floats to
+// integer dtypes. Each function is made from the row of its dtype in the table of [ir.DTypes].
 var storedLibrary = func() (list []Helper) {
 	for _, t := range ir.DTypes() {
 		switch {
-		case !t.StorageOnly():
+		case !t.StorageOnly(): // the .glsl files have its conversions
 		case t.Float().Exponents:
 			list = append(list, Helper{"f8e8m0_to_f32", f32Only, exponentToFloat},
 				Helper{"f32_to_f8e8m0", f32Only, floatToExponent}, rounded(t))
@@ -69,18 +69,20 @@ uint f32_to_NAME(float x) {
     return mix(CODE, NANCODE, isnan(x));
 }`
 
-// fillFormat fills in the numbers of a float dtype of up to 8 bits.
+// fillFormat replaces the words in capitals in codeToFloat or floatToCode by the numbers of a float dtype of up to 8
+// bits. A dtype has f.Mantissa mantissa bits, and 2^f.Least is its smallest normal number.
 func fillFormat(source string, t ir.DType) string {
 	f := t.Float()
 	hex := func(n uint32) string { return fmt.Sprintf("%#xu", n) }
-	number := func(exponent int) string {
+	number := func(exponent int) string { // 2^exponent
 		text := strconv.FormatFloat(math.Ldexp(1, exponent), 'f', -1, 64)
 		if !strings.Contains(text, ".") {
 			text += ".0"
 		}
 		return text
 	}
-	sign, shift := uint32(1)<<(t.Bits()-1), 23-f.Mantissa
+	sign := uint32(1) << (t.Bits() - 1)
+	shift := 23 - f.Mantissa // an f32 has 23 mantissa bits
 	toSign := fmt.Sprintf("(bits & %s) << %d", hex(sign), 32-t.Bits())
 	result, code := "x | "+toSign, fmt.Sprintf("rounded | floatBitsToUint(x) >> %d & %s", 32-t.Bits(), hex(sign))
 	if t.Bits() == 8 { // the code of -0 is NaN

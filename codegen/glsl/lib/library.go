@@ -28,8 +28,8 @@ var (
 //go:embed *.glsl
 var sources embed.FS
 
-// read returns the helpers in a .glsl file. Blank lines separate them. A line "#pragma types" gives the types of the
-// helpers after it. Comments that belong to no helper are left out.
+// read returns the helpers in a .glsl file. Blank lines separate helpers. A line such as "#pragma types float double"
+// gives the types of the helpers after it. read leaves out comments that belong to no helper.
 func read(file string) (list []Helper) {
 	source, err := sources.ReadFile(file)
 	if err != nil {
@@ -46,7 +46,8 @@ func read(file string) (list []Helper) {
 	return list
 }
 
-// definedName returns the name of the function, constant or macro that some GLSL defines, or "" for only comments.
+// definedName returns the name of the function, constant or macro that source defines. It returns "" if source has only
+// comments.
 func definedName(source string) string {
 	for line := range strings.Lines(source) {
 		if strings.HasPrefix(line, "//") {
@@ -90,8 +91,8 @@ func (h Helper) Uses() (names []string) {
 	return names
 }
 
-// Find returns the helper with a name for a type, and its type. A helper with a single type is also found for any other
-// type.
+// Find returns the helper with a name for a type, and the type. If the only helper of this name has a single type, Find
+// returns it with that type, for any typ. If there is no helper, it returns nil and typ.
 func Find(name, typ string) (*Helper, string) {
 	var only *Helper
 	for i := range All {

@@ -10,15 +10,19 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// groupWriter writes a kernel that groups elements by group number, such as tokens by expert. A table row holds the
-// number and up to Group.Rows elements of it. A workgroup has one number. It counts how often each number occurs, and
-// so finds where its own table rows begin. Then each invocation goes through a contiguous part of the elements and
-// writes every element with the workgroup's number to the table. Only the counting has no fixed order, and the counts
-// do not depend on the order.
+// groupWriter writes a kernel that groups elements by group number, such as tokens by expert. The result is a table. A
+// row has a group number, and then up to Group.Rows coordinates of elements with this number.
+//
+// Each workgroup writes the rows of one number. It counts how often each number occurs, and so finds its first row.
+// Then each invocation goes through a contiguous part of the elements, and writes every element with the workgroup's
+// number to the table. Invocations count in any order, but the counts do not depend on it.
 type groupWriter struct {
 	*emit.Emitter
-	self, number, table, counts expr.Expr
-	width                       int64 // number of columns of the table
+	self   expr.Expr // the invocation's number in its workgroup
+	number expr.Expr // the workgroup's group number
+	table  expr.Expr // the result
+	counts expr.Expr // shared: how often each number occurs
+	width  int64     // number of columns of the table
 }
 
 // EmitGroup writes a kernel that groups elements by number, as groupWriter describes.
@@ -58,7 +62,7 @@ func (w *groupWriter) findFirst() {
 	rows := w.K.Group.Rows
 	w.Exactly("uint", "first", expr.Of("0u"))
 	w.Note("group of this number")
-	// A loop over all numbers that masks the later ones takes twice as long.
+	// A loop of constant length, over all numbers, would take twice as long.
 	i := w.OpenFor("", "i", expr.Uint(0), w.number, expr.Uint(1))
 	// The rows of a number are its count divided by the row length, rounded up.
 	w.Update(expr.Of("first"), "+=", expr.Format("(%s[%s] + %du) / %du", w.counts, i, rows-1, rows))
@@ -67,9 +71,9 @@ func (w *groupWriter) findFirst() {
 		Init: expr.Format("(own + %du) / %du * %[2]du", rows-1, rows)})
 }
 
-// findPlace declares the variable place: the number of the workgroup's elements that are in the parts of earlier
-// invocations. It is the exclusive prefix sum of found, the shared array with the number of elements in each
-// invocation's part.
+// findPlace declares the variable place: the number of elements with the workgroup's number in the parts of earlier
+// invocations. The shared array found has the number of such elements in each invocation's part, and place is its
+// exclusive prefix sum.
 func (w *groupWriter) findPlace(found expr.Expr) {
 	lanes := int64(w.Launch.Workgroup)
 	fold := w.Dim(w.K.Fold)
@@ -113,10 +117,10 @@ func (w *groupWriter) fillRows(numbers int64) {
 	w.Close()
 }
 
-// at returns the table's element for the place-th element of the workgroup's number.
+// at returns the table's element for the place-th element of the workgroup's number. place counts from 0.
 func (w *groupWriter) at(place string) expr.Expr {
 	rows := w.K.Group.Rows
-	// Column 0 of a row is the group number.
+	// Row first + place / rows, column 1 + place % rows. Column 0 is the group number.
 	return expr.At(w.table, expr.Of(fmt.Sprintf("(first + %s / %du) * %du + 1u + %[1]s %% %[2]du", place, rows,
 		w.width)))
 }

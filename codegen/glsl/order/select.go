@@ -9,14 +9,14 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 )
 
-// selectWriter writes a kernel that stores the first elements of a row's order without sorting the rest (top-k). It
-// finds the last of these elements by radix selection. It counts the elements by the highest bits of their keys, keeps
-// the elements in the bin with the wanted rank, and continues with the next bits. Among equal keys, the bits of
-// coordinates decide, so that exactly the requested number of elements remains. Only these are sorted.
+// selectWriter writes a kernel that stores the first k elements of a row's order without sorting the rest (top-k). It
+// finds the element of rank k by radix selection: it counts the elements by the highest bits of their keys, keeps the
+// elements in the bin with rank k, and continues with the next bits. Among equal keys, the bits of the elements'
+// coordinates (places) decide, so that exactly k elements come up to this one. Only these elements are sorted.
 type selectWriter struct {
 	sorter
-	each       int // number of keys per invocation
-	own        expr.Expr
+	each       int       // number of keys per invocation
+	own        expr.Expr // the invocation's keys, in registers
 	bins, sums expr.Expr // shared: numbers of elements by their bits, and by invocation
 	found      expr.Expr // shared: schedule.SelectState numbers, see foundBin
 	selected   sortSlots // shared
@@ -68,7 +68,8 @@ func (w *selectWriter) loadOwn() {
 	w.Close()
 }
 
-// findLast returns the key and the coordinate of the last selected element.
+// findLast returns the key and the coordinate of the last selected element. Each round of the loop finds SelectBits of
+// their bits: known_key and known_place have ones at the bits that are known.
 func (w *selectWriter) findLast() (key, place expr.Expr) {
 	w.Comment("Find the last element to take, %d bits of its key and then of its place at a time.", schedule.SelectBits)
 	key, place = w.Variable("uint", "last_key", expr.Of("0u")), w.Variable("uint", "last_place", expr.Of("0u"))
@@ -92,7 +93,7 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	w.Update(keyBits, "|=", expr.Binary("<<", expr.Uint(schedule.SelectBins-1), expr.Of("shift")))
 	w.Scope.Write(&syntax.Comment{Text: "// All of the bin are taken: places do not matter."})
 	w.OpenIf(expr.Binary("==", rank, expr.At(w.found, expr.Int(foundCount))))
-	// 1s in the unknown bits include every key of the bin.
+	// The largest key of the bin has ones in the unknown bits.
 	w.Update(key, "|=", expr.Format("~%s", keyBits))
 	w.Assign(place, expr.Of("0xffffffffu"))
 	w.Scope.Write(&syntax.Jump{Word: "break"})
@@ -106,8 +107,8 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	return key, place
 }
 
-// countBins counts the elements in each bin: by the current bits, at shift, of their keys or places. It counts only the
-// elements that have the same known bits as the wanted one.
+// countBins counts the elements in each bin. An element's bin is the number in the SelectBits bits from bit `shift` on,
+// of its key or place. countBins counts only elements with the same known bits as the last selected element.
 func (w *selectWriter) countBins(key, keyBits, place, placeBits expr.Expr) {
 	bin := w.lanesOver("bin", expr.Uint(schedule.SelectBins))
 	w.Assign(expr.At(w.bins, bin), expr.Of("0u"))
@@ -122,19 +123,19 @@ func (w *selectWriter) countBins(key, keyBits, place, placeBits expr.Expr) {
 }
 
 // findBin finds the bin with the element of a rank, counted from 1. It sets found to the bin, the element's rank in the
-// bin, and the bin's number of elements. The invocation that owns the bin writes them, after a prefix sum over all
-// bins.
+// bin, and the bin's number of elements. Each invocation owns some adjacent bins. After a prefix sum over all bins, the
+// owner of the bin with the rank sets found.
 func (w *selectWriter) findBin(rank expr.Expr) {
 	lanes := w.Launch.Workgroup
-	// bins per invocation
-	per := schedule.SelectBins / lanes
-	w.Variables("uint", syntax.Var{Name: "first_bin", Init: expr.Times(w.Local, per)},
+	perLane := schedule.SelectBins / lanes // bins of an invocation
+	w.Variables("uint", syntax.Var{Name: "first_bin", Init: expr.Times(w.Local, perLane)},
 		syntax.Var{Name: "own_bins", Init: expr.Uint(0)})
 	w.Scope.Write(&syntax.For{Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: "b", Init: expr.Uint(0)}}},
-		Cond: expr.Format("b < %du", per), Post: &syntax.Assign{To: expr.Of("b"), Op: "++"}, Inline: true,
+		Cond: expr.Format("b < %du", perLane), Post: &syntax.Assign{To: expr.Of("b"), Op: "++"}, Inline: true,
 		Body: []syntax.Stmt{&syntax.Assign{To: expr.Of("own_bins"), Op: "+=", Value: expr.Format("%s[first_bin + b]",
 			w.bins)}}})
-	// up_to becomes the number of elements in the bins of this invocation and of all before it.
+	// up_to becomes the number of elements in the bins of this invocation and of all earlier ones. In each round of
+	// this prefix sum, an invocation adds the sum of the one `distance` before it.
 	w.Exactly("uint", "up_to", expr.Of("own_bins"))
 	w.Assign(expr.At(w.sums, w.Local), expr.Of("up_to"))
 	w.Barrier()
@@ -171,7 +172,7 @@ func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	n, j := w.eachOwn()
 	w.Exactly("uint", "key", expr.At(w.own, n))
 	w.OpenIf(expr.Format("key < %s || key == %s && %s <= %s", last, last, j, lastPlace))
-	// The minimum keeps the index in the array, whatever the keys are.
+	// The minimum keeps the index inside the array even if keys are not as expected.
 	w.Exactly("uint", "at", expr.Format("min(atomicAdd(%s[%d], 1u), %du)", w.found, collected, w.selected.n-1))
 	w.Assign(w.selected.key(expr.Of("at")), expr.Of("key"))
 	w.Assign(w.selected.from(expr.Of("at")), j)

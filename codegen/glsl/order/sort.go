@@ -108,14 +108,14 @@ func (r sorter) sortByNetwork(p sortSlots) {
 	size := r.OpenShifts("", "size", expr.Uint(2), "<=", expr.Uint(p.n))
 	r.OpenShifts("", "distance", expr.Binary(">>", size, expr.Uint(1)), ">", expr.Uint(0))
 	pair := r.lanesOver("pair", expr.Uint(p.n/2))
-	// The pair-th slot whose bit `distance` is 0.
+	// a is slot number `pair` among the slots with a 0 at the bit of distance, which is a power of two.
 	r.Variables("uint", syntax.Var{Name: "a", Init: expr.Format("2u * %s - (%[1]s & distance - 1u)", pair)},
 		syntax.Var{Name: "b", Init: expr.Format("a + distance")})
 	a, b := expr.Of("a"), expr.Of("b")
 	r.Variables("uint", syntax.Var{Name: "key_a", Init: p.key(a)}, syntax.Var{Name: "key_b", Init: p.key(b)},
 		syntax.Var{Name: "from_a", Init: p.from(a)}, syntax.Var{Name: "from_b", Init: p.from(b)})
 	r.Exactly("bool", "later", expr.Format("key_a > key_b || key_a == key_b && from_a > from_b"))
-	// Sequences in which bit `size` of a slot is 0 are sorted upwards, the others downwards.
+	// A sequence is sorted upwards if its slots have a 0 at the bit of size, and otherwise downwards.
 	r.OpenIf(expr.Format("later == ((a & size) == 0u)"))
 	r.Assign(p.key(a), expr.Of("key_b"))
 	r.Assign(p.key(b), expr.Of("key_a"))
@@ -128,8 +128,8 @@ func (r sorter) sortByNetwork(p sortSlots) {
 	r.Close()
 }
 
-// storeSlots writes the stores for the first K.Take elements of the sorted row. The stores read accumulator 0, the
-// index that the element had in the unsorted row.
+// storeSlots writes the stores for the first K.Take elements of the sorted row. The stores read the element's index in
+// the unsorted row as accumulator 0.
 func (r sorter) storeSlots(p sortSlots) {
 	r.Comment("Store each place of the order.")
 	if r.Valid != nil {

@@ -1,7 +1,7 @@
 // Package syntax has trees of GLSL: expressions, statements and definitions. It has a parser and a printer for them.
 //
 // The generator writes statements as GLSL with trees inserted: Format("%s[%s] = %s;", array, index, value). All passes
-// over shaders work on trees. They remove unused variables, weigh ops and join kernels.
+// over shaders work on trees. For example, they remove unused variables, or join the shaders of several kernels.
 //
 // Trees are immutable, so that shaders share the trees of library functions. A pass makes new trees for the parts that
 // it changes.

@@ -28,12 +28,13 @@ const (
 type Expr struct {
 	Op   Op
 	Text string
-	// Type is the type of the expression's value, or "" if no pass needs it.
+	// Type is the type of the value if it is int64_t (see expr.Wide), and otherwise "".
 	Type string
 	// Precise says that a Binary operation on floats is rounded by itself: no compiler may fuse it with another
 	// operation or reorder it.
 	Precise bool
-	// Break says that the second operand of a binary operator is on a new line.
+	// Break says that the second operand of a binary operator is on a new line, or that another expression, as an
+	// argument of a call, begins a line.
 	Break bool
 	Args  []*Expr
 	// From names the part of a kernel that the expression computes, such as an op, or is "". It does not change the
@@ -148,8 +149,8 @@ func Negative(x *Expr) *Expr {
 	return &Expr{Op: Unary, Text: "-", Args: []*Expr{x}, Type: x.Type}
 }
 
-// preciseCalls has the library functions that compute precise operations in GLSL. If the caller used a variable with
-// the qualifier "precise" instead, it would also apply to the operations that compute the operands, such as long sums.
+// preciseCalls has the library functions that compute precise operations in GLSL. A variable with the qualifier
+// "precise" would not do: the qualifier also applies to the operations that compute the operands, such as long sums.
 var preciseCalls = map[string]string{"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 
 // Callee returns the name of the function that x calls in GLSL, or "".
@@ -230,7 +231,8 @@ func EachName(s string, visit func(string)) {
 	visitWords(s, func(from, to int) { visit(s[from:to]) })
 }
 
-// visitWords calls visit with the position of each word of a source that does not follow a dot. It skips comments.
+// visitWords calls visit with the position of each name in a source: s[from:to]. It skips comments, and words after a
+// dot.
 func visitWords(s string, visit func(from, to int)) {
 	for i := 0; i < len(s); {
 		switch {

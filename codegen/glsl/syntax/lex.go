@@ -80,7 +80,7 @@ func (l *lexer) next() token {
 
 // operatorLen is the length of the operator at the start of s.
 func operatorLen(s string) int {
-	// This quick test rules out most operators of one character.
+	// A quick test: only these characters begin and go on in an operator of several characters.
 	if len(s) > 1 && strings.IndexByte("<>=!&|^+-*/%", s[0]) >= 0 && strings.IndexByte("<>=&|^+-", s[1]) >= 0 {
 		for _, op := range operators {
 			if strings.HasPrefix(s, op) {
@@ -139,7 +139,7 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 			rest = after
 			continue
 		}
-		// An explicit argument index, such as %[2]s.
+		// An explicit argument index from 1 to 9, such as %[2]s.
 		if len(verb) > 2 && verb[0] == '[' && verb[2] == ']' {
 			next = int(verb[1] - '1')
 			verb = verb[3:]

@@ -75,7 +75,7 @@ func (p *parser) parens() *Expr {
 	return x
 }
 
-// until parses an optional part by a rule, unless the next token is end, and then end.
+// until parses an optional part by a rule, and the token end after it. It returns a zero value if the part is missing.
 func until[T any](p *parser, end string, rule func() T) (t T) {
 	if !p.at(end) {
 		t = rule()
@@ -153,8 +153,7 @@ func (p *parser) definition() *Definition {
 	}
 	d.Type += p.typeName()
 	d.Name = p.name()
-	// a constant
-	if d.Type[:min(6, len(d.Type))] == "const " {
+	if strings.HasPrefix(d.Type, "const ") {
 		d.Dims = p.dims()
 		p.expect("=")
 		d.Value = p.expr()
@@ -239,7 +238,7 @@ func (p *parser) all() []Stmt { return p.stmts("") }
 // stmts parses statements up to the token end, or up to the end of the source if end is "".
 func (p *parser) stmts(end string) (list []Stmt) {
 	for p.err == nil {
-		// One line end is before each statement; more are blank lines.
+		// Each statement begins a line. Further line ends before it are blank lines.
 		blanks := p.tok.lines - 1
 		switch {
 		case p.tok.kind == tokenEnd && end == "":
@@ -393,7 +392,7 @@ func (p *parser) expr() *Expr {
 	return &Expr{Op: Ternary, Args: []*Expr{cond, a, p.expr()}}
 }
 
-// binary parses an expression of binary operators that have at least the given precedence.
+// binary parses an expression of binary operators with precedence `least` or higher, by precedence climbing.
 func (p *parser) binary(least int) *Expr {
 	left := p.unary()
 	for p.err == nil && p.tok.kind == tokenOperator {
@@ -410,7 +409,8 @@ func (p *parser) binary(least int) *Expr {
 	return left
 }
 
-// unary parses an operand: prefix operators before a primary expression; indices, members, calls and ++ or -- after it.
+// unary parses an operand: a primary expression with the prefix operators before it, and the indices, members, calls
+// and ++ or -- after it.
 func (p *parser) unary() *Expr {
 	if p.tok.kind == tokenOperator {
 		switch op := p.tok.text; op {

@@ -78,7 +78,7 @@ func (p *printer) expr(x *Expr, need int) {
 		p.text(")")
 		return
 	}
-	if x.Precise { // its operator is written as a call of a function whose result is precise
+	if x.Precise { // written as a call of a library function with a precise result
 		p.text(x.Callee() + "(")
 		p.list(x.Args)
 		p.text(")")
@@ -185,7 +185,8 @@ func (p *printer) stmts(list []Stmt) {
 	}
 }
 
-// end ends a line. next has the statements that follow; if the first is a trailing comment, end writes it on this line.
+// end ends a line. next has the statements after it. If the first of these is a trailing comment, end writes the
+// comment on this line.
 func (p *printer) end(next []Stmt) {
 	if len(next) > 0 {
 		if c, ok := next[0].(*Comment); ok && c.Trailing {

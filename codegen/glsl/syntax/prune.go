@@ -2,8 +2,8 @@ package syntax
 
 import "slices"
 
-// Prune returns the statements of a block without dead code: declarations of variables that are never read, assignments
-// to them, and loops and branches with empty bodies. Blocks inside must have been pruned before.
+// Prune returns the statements of a block without dead code: without variables that are never read, assignments to
+// these variables, and loops and branches with empty bodies. The caller has pruned the blocks inside.
 //
 // Prune assumes that initializers and assigned values have no effects. It keeps declarations of several variables, and
 // precise ones.
@@ -33,7 +33,8 @@ func withoutUnused(list []Stmt) []Stmt {
 	kept := make([]Stmt, 0, len(list))
 	// From the end, so that mentioned has the names in later statements.
 	for i, s := range slices.Backward(list) {
-		if v, ok := singleVar(s); ok && v.Init != nil && !mentioned[v.Name] || isEmpty(s) {
+		v, isVar := singleVar(s)
+		if isVar && v.Init != nil && !mentioned[v.Name] || isEmpty(s) {
 			// Its trailing comment, which follows it, goes too.
 			if n := len(kept); n > 0 {
 				if c, ok := kept[n-1].(*Comment); ok && c.Trailing {

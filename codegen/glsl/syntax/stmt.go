@@ -129,8 +129,8 @@ func Names(list []Stmt, visit func(string)) {
 	Visit(list, func(s Stmt) { visitStmtNames(s, visit) })
 }
 
-// visitStmtNames calls visit for every name in s, except where a declaration introduces it. It leaves out the blocks
-// inside.
+// visitStmtNames calls visit for every name in s, except where a declaration introduces it. It does not visit the
+// statements of blocks inside s.
 func visitStmtNames(s Stmt, visit func(string)) {
 	switch s := s.(type) {
 	case *Verbatim:
