@@ -355,42 +355,8 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s Sampling) iter
 			return
 		}
 		defer end()
-		known := len(r.tokens)
-		maskSlots := newMaskSlots()
-		if c.guide != nil {
-			c.beginMask(ctx, firstMask, maskSlots, nil)
-		}
-		decoder := m.tok.Decoder()
-		for n := 1; ; n++ {
-			token, grammarEnds, err := r.choose(ctx, c, prompt)
-			if err != nil {
-				yield(Token{}, err)
-				return
-			}
-			if n == 1 && s.Known != nil {
-				s.Known(known)
-			}
-			if grammarEnds { // with a whole character, so there is nothing to flush
-				return
-			}
-			if m.tok.IsEnd(token.ID) {
-				token.Text = decoder.Flush()
-				if token.Text != "" || token.Odds != nil {
-					yield(token, nil)
-				}
-				return
-			}
-			prompt = append(slices.Clip(prompt), token.ID)
-			token.Text = decoder.Next(token.ID)
-			last := n == s.MaxTokens || len(prompt) >= m.context
-			if last {
-				token.Text += decoder.Flush()
-			} else if c.guide != nil {
-				c.beginMask(ctx, token.ID, maskSlots, nil)
-			}
-			if !yield(token, nil) || last {
-				return
-			}
+		if err := r.answer(ctx, c, prompt, yield); err != nil {
+			yield(Token{}, err)
 		}
 	}
 }
@@ -400,6 +366,47 @@ type decoding struct {
 	*Decoder
 	tokens []int32
 	past   map[string]*vkc.DeviceTensor // the cache of tokens, by the names of the graph's outputs
+}
+
+// answer continues a prompt, and calls yield with each token and no error, until it returns false. The answer ends when
+// the model ends it, after Sampling.MaxTokens, or when the context is full.
+func (r *decoding) answer(ctx context.Context, c *chooser, prompt []int32, yield func(Token, error) bool) error {
+	s, tok, known := c.sampling, r.model.tok, len(r.tokens)
+	maskSlots, decoder := newMaskSlots(), tok.Decoder()
+	if c.guide != nil {
+		c.beginMask(ctx, firstMask, maskSlots, nil)
+	}
+	text := slices.Clone(prompt)
+	for n := 1; ; n++ {
+		token, grammarEnds, err := r.choose(ctx, c, text)
+		if err != nil {
+			return err
+		}
+		if n == 1 && s.Known != nil {
+			s.Known(known)
+		}
+		if grammarEnds { // with a whole character, so there is nothing to flush
+			return nil
+		}
+		if tok.IsEnd(token.ID) {
+			token.Text = decoder.Flush()
+			if token.Text != "" || token.Odds != nil {
+				yield(token, nil)
+			}
+			return nil
+		}
+		text = append(text, token.ID)
+		token.Text = decoder.Next(token.ID)
+		last := n == s.MaxTokens || len(text) >= r.model.context
+		if last {
+			token.Text += decoder.Flush()
+		} else if c.guide != nil {
+			c.beginMask(ctx, token.ID, maskSlots, nil)
+		}
+		if !yield(token, nil) || last {
+			return nil
+		}
+	}
 }
 
 // choose returns the token after a text, or reports that none follows because the grammar's text is complete.

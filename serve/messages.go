@@ -66,6 +66,14 @@ type block struct {
 	}
 }
 
+// url returns the URL of a picture: a data URL if the picture is in the block.
+func (b *block) url() string {
+	if b.Source.Type == "base64" {
+		return "data:" + b.Source.MediaType + ";base64," + b.Source.Data
+	}
+	return b.Source.URL
+}
+
 // UnmarshalJSON implements json.Unmarshaler.
 func (b *blocks) UnmarshalJSON(data []byte) error {
 	var text string
@@ -137,11 +145,7 @@ func (m blocksMessage) turns(where string) (list []message, err error) {
 			text, said = text+b.Text, true
 			parts = append(parts, map[string]any{"type": "text", "text": b.Text})
 		case b.Type == "image" && m.Role == "user":
-			url := b.Source.URL
-			if b.Source.Type == "base64" {
-				url = "data:" + b.Source.MediaType + ";base64," + b.Source.Data
-			}
-			parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]any{"url": url}})
+			parts = append(parts, map[string]any{"type": "image_url", "image_url": map[string]any{"url": b.url()}})
 			said, shown = true, true
 		case b.Type == "thinking" && m.Role == "assistant":
 			thoughts += b.Thinking

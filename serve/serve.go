@@ -578,12 +578,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 	if j.silent {
 		return finishLength, usage{Prompt: len(prompt), Total: len(prompt)}, nil
 	}
-	if j.sampling.MaxTokens == 0 {
-		j.sampling.MaxTokens = max(s.model.Context()-len(prompt), 1) // Generate refuses a prompt that is too long
-	}
-	if most := s.o.MaxTokens; most > 0 {
-		j.sampling.MaxTokens = min(j.sampling.MaxTokens, most)
-	}
+	j.sampling.MaxTokens = s.maxTokens(j, prompt)
 	u.Prompt, end = len(prompt), finishStop
 	j.sampling.Known = func(tokens int) { u.Details.Cached = tokens }
 	answer, out := j.listener(), sender{emit: emit}
@@ -594,7 +589,7 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 			}
 			return "", u, err
 		}
-		if slices.Contains(j.stopTokens, token.ID) || j.isEnd != nil && j.isEnd(token.ID) {
+		if isEnd := j.isEnd != nil && j.isEnd(token.ID); isEnd || slices.Contains(j.stopTokens, token.ID) {
 			break
 		}
 		if !s.model.Tokenizer().IsEnd(token.ID) {
@@ -621,6 +616,19 @@ func (s *Server) run(ctx context.Context, j job, prompt []int32, emit func(piece
 		return end, u, err
 	}
 	return end, u, j.checked(out.content.String())
+}
+
+// maxTokens returns the largest number of tokens of an answer: the request's, or as many as fit in the context, but not
+// more than the server's limit.
+func (s *Server) maxTokens(j job, prompt []int32) int {
+	most := j.sampling.MaxTokens
+	if most == 0 {
+		most = max(s.model.Context()-len(prompt), 1) // Generate refuses a prompt that is too long
+	}
+	if s.o.MaxTokens > 0 {
+		most = min(most, s.o.MaxTokens)
+	}
+	return most
 }
 
 // collect runs the only answer of a job, and adds its parts to said.

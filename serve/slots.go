@@ -58,14 +58,20 @@ func (s *Server) changeSlot(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := s.withTimeout(r.Context())
 	defer cancel()
-	if action == "erase" {
-		n, err := m.EraseSlot(ctx, id)
-		if err != nil {
-			return slotError(ctx, err)
-		}
-		writeJSON(w, http.StatusOK, map[string]any{"id_slot": id, "n_erased": n})
-		return nil
+	if action != "erase" {
+		return s.fileSlot(ctx, w, r, m, id, action == "restore")
 	}
+	n, err := m.EraseSlot(ctx, id)
+	if err != nil {
+		return slotError(ctx, err)
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"id_slot": id, "n_erased": n})
+	return nil
+}
+
+// fileSlot saves slot id to the file that a request names, or restores it from there.
+func (s *Server) fileSlot(ctx context.Context, w http.ResponseWriter, r *http.Request, m slotted, id int,
+	restore bool) error {
 	var q slotRequest
 	if _, err := readJSON(r, &q); err != nil {
 		return err
@@ -85,7 +91,7 @@ func (s *Server) changeSlot(w http.ResponseWriter, r *http.Request) error {
 	defer directory.Close()
 	began := time.Now()
 	do, tokensField, sizeField, timeField := saveSlot, "n_saved", "n_written", "save_ms"
-	if action == "restore" {
+	if restore {
 		do, tokensField, sizeField, timeField = restoreSlot, "n_restored", "n_read", "restore_ms"
 	}
 	tokens, size, err := do(ctx, m, id, directory, q.Name)

@@ -51,34 +51,21 @@ func readTools(list, choice json.RawMessage, parallel *bool) (*tools, error) {
 	if len(list) > 0 && json.Unmarshal(list, &functions) != nil || len(functions) > maxTools {
 		return wrong("tools", "tools: want a list of at most %d functions", maxTools)
 	}
-	t := &tools{single: parallel != nil && !*parallel}
-	named := func(name string) int {
-		return slices.IndexFunc(t.callable, func(c reply.Tool) bool { return c.Name == name })
+	callable, err := callableOf(functions)
+	if err != nil {
+		return nil, err
 	}
-	for i, f := range functions {
-		switch {
-		case f.Type != "function":
-			return wrong("tools", "tools[%d] is of type %q: want function", i, f.Type)
-		case !toolName.MatchString(f.Function.Name) || named(f.Function.Name) >= 0:
-			return wrong("tools", "tools[%d] has the name %.80q: want 1 to 64 letters, digits, _ and -, each name once",
-				i, f.Function.Name)
-		}
-		params := f.Function.Parameters
-		if len(params) == 0 || string(params) == "null" {
-			params = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
-		}
-		t.callable = append(t.callable, reply.Tool{Name: f.Function.Name, Parameters: params,
-			Strict: f.Function.Strict})
-	}
+	t := &tools{callable: callable, single: parallel != nil && !*parallel}
 	// A choice is a word or an object that names a function. Naming one means that a call of it alone is required.
 	word, chosen := "", function{}
 	switch {
 	case len(choice) == 0 || string(choice) == "null":
 		word = "auto"
 	case json.Unmarshal(choice, &word) == nil:
-	case json.Unmarshal(choice, &chosen) == nil && named(chosen.Function.Name) >= 0:
-		i := named(chosen.Function.Name)
-		t.callable, word = t.callable[i:i+1], "required"
+	case json.Unmarshal(choice, &chosen) == nil:
+		if i := toolNamed(t.callable, chosen.Function.Name); i >= 0 {
+			t.callable, word = t.callable[i:i+1], "required"
+		}
 	}
 	switch {
 	case word == "none" || len(functions) == 0 && word == "auto":
@@ -95,6 +82,31 @@ func readTools(list, choice json.RawMessage, parallel *bool) (*tools, error) {
 	}
 	t.forTemplate, _ = v.([]any)
 	return t, nil
+}
+
+// callableOf returns the functions of a request as tools. It returns an error for a tool of another kind, and for a
+// name that is invalid or occurs twice.
+func callableOf(functions []function) (list reply.Tools, err error) {
+	for i, f := range functions {
+		name, params := f.Function.Name, f.Function.Parameters
+		switch {
+		case f.Type != "function":
+			return nil, refuse(http.StatusBadRequest, "tools", "tools[%d] is of type %q: want function", i, f.Type)
+		case !toolName.MatchString(name) || toolNamed(list, name) >= 0:
+			return nil, refuse(http.StatusBadRequest, "tools",
+				"tools[%d] has the name %.80q: want 1 to 64 letters, digits, _ and -, each name once", i, name)
+		}
+		if len(params) == 0 || string(params) == "null" {
+			params = json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
+		}
+		list = append(list, reply.Tool{Name: name, Parameters: params, Strict: f.Function.Strict})
+	}
+	return list, nil
+}
+
+// toolNamed returns the index of the tool with a name, or -1.
+func toolNamed(list reply.Tools, name string) int {
+	return slices.IndexFunc(list, func(t reply.Tool) bool { return t.Name == name })
 }
 
 // call is a call of a function.

@@ -260,9 +260,8 @@ func parseKV(text string) (ir.DType, error) {
 
 // optionFlags maps fields of generate.Options to the flags that set them.
 var optionFlags = map[string]string{"Context": "--ctx", "Cache": "--kv", "Precision": "--precision",
-	"Parallel": "--parallel", "Positions": "--kv-tokens", "Keep": "--keep", "Tokens": "--draft-tokens", "Split": "--split",
-	"Adapters": "--lora", "Projector": "--mmproj",
-	"Tune": "--tune"}
+	"Parallel": "--parallel", "Positions": "--kv-tokens", "Keep": "--keep", "Tokens": "--draft-tokens",
+	"Split": "--split", "Adapters": "--lora", "Projector": "--mmproj", "Tune": "--tune"}
 
 // open checks the flags and loads the model.
 func (f *loadFlags) open(ctx context.Context, a *app, command string) (*generate.Model, error) {
@@ -388,18 +387,7 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 		return err
 	}
 	f.sampling.Images = images
-	// The prompt is plain text, a message in the chat template, or a text with pictures.
-	prompt := m.Tokenizer().Encode(text, tokenizer.Options{Whole: true})
-	talk := chat.Context{Messages: []chat.Message{{Role: "user", Content: messageOf(text, images)}},
-		AddGenerationPrompt: true}
-	switch reader, _ := m.(*generate.Model); { // other models read no pictures
-	case f.chat && reader != nil:
-		prompt, err = reader.PromptWith(talk, images)
-	case f.chat:
-		prompt, err = m.Prompt(talk)
-	case len(images) > 0:
-		prompt, err = reader.EncodeWith(text, images)
-	}
+	prompt, err := f.promptOf(m, text, images)
 	if err != nil {
 		return err
 	}
@@ -419,6 +407,23 @@ func (a *app) generate(ctx context.Context, f *generateFlags) (err error) {
 		a.say("%s", stats)
 	}
 	return nil
+}
+
+// promptOf returns the tokens of a text with pictures: with --chat a message in the form of the chat template, and
+// otherwise the pictures and the plain text.
+func (f *generateFlags) promptOf(m textModel, text string, images []*generate.Image) ([]int32, error) {
+	talk := chat.Context{Messages: []chat.Message{{Role: "user", Content: messageOf(text, images)}},
+		AddGenerationPrompt: true}
+	reader, readsImages := m.(*generate.Model) // readImages has refused pictures for other models
+	switch {
+	case f.chat && readsImages:
+		return reader.PromptWith(talk, images)
+	case f.chat:
+		return m.Prompt(talk)
+	case len(images) > 0:
+		return reader.EncodeWith(text, images)
+	}
+	return m.Tokenizer().Encode(text, tokenizer.Options{Whole: true}), nil
 }
 
 // messageOf returns the content of a user's message: the pictures, then the text.

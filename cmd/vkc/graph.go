@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
@@ -279,11 +280,16 @@ func isModel(path string) (bool, error) {
 	return string(head) == "GGUF", err
 }
 
+// writeGraphFlags are the flags of vkc graph.
+type writeGraphFlags struct {
+	model                 modelFlags
+	output, onnx, weights string
+	fold                  int64
+}
+
 // graphCommand declares the command vkc graph and its flags.
 func (a *app) graphCommand() *cobra.Command {
-	var f modelFlags
-	var output, onnxPath, weights string
-	var fold int64
+	var f writeGraphFlags
 	cmd := &cobra.Command{
 		Use:   "graph MODEL.gguf|FOLDER|MODEL.onnx|GRAPH|BUNDLE.vkb",
 		Short: "Write the graph of a model or bundle as graph.json or as an ONNX model",
@@ -307,53 +313,57 @@ the error lists them all.`,
   vkc graph MODEL.gguf --past --ctx 2048 --onnx MODEL.onnx
   vkc graph BUNDLE.vkb`,
 		Args: exactArgs("MODEL.gguf, MODEL.onnx, GRAPH or BUNDLE.vkb"),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if err := writable("output", output); err != nil {
-				return err
-			}
-			if fold < 0 {
-				return usagef("--fold %d: want a number of elements, at least 0", fold)
-			}
-			if weights != "" && onnxPath == "" {
-				return usagef("--weights goes with --onnx: graph.json has no weights")
-			}
-			if err := writable("onnx", onnxPath); err != nil {
-				return err
-			}
-			g, w, closer, err := f.graphOf(args[0])
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, closer()) }()
-			if fold > 0 {
-				if g, err = interp.FoldConstants(cmd.Context(), g, fold); err != nil {
-					return err
-				}
-			}
-			if onnxPath != "" {
-				if err := writeONNX(onnxPath, g, w, weights); err != nil || output == "" {
-					return err
-				}
-			}
-			var text bytes.Buffer
-			if err := g.WriteJSON(&text); err != nil {
-				return err
-			}
-			if output == "" {
-				_, err = a.stdout.Write(text.Bytes())
-				return err
-			}
-			return atomicfile.WriteFile(output, text.Bytes(), 0o666)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.writeGraph(cmd.Context(), args[0], &f) },
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "the `FILE` to write (default standard output)")
-	cmd.Flags().StringVar(&onnxPath, "onnx", "", "write the graph and its weights to this ONNX `FILE`")
-	cmd.Flags().StringVar(&weights, "weights", "", "with --onnx: take the weights from this GGUF or safetensors "+
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "the `FILE` to write (default standard output)")
+	cmd.Flags().StringVar(&f.onnx, "onnx", "", "write the graph and its weights to this ONNX `FILE`")
+	cmd.Flags().StringVar(&f.weights, "weights", "", "with --onnx: take the weights from this GGUF or safetensors "+
 		"`FILE`, instead of the model's")
-	cmd.Flags().Int64Var(&fold, "fold", 0,
+	cmd.Flags().Int64Var(&f.fold, "fold", 0,
 		"compute values that depend only on constants and have at most `N` elements; 0 means none")
-	f.add(cmd)
+	f.model.add(cmd)
 	return cmd
+}
+
+// writeGraph runs vkc graph: it writes the graph of a file as graph.json or, with --onnx, as an ONNX model. With --onnx
+// and --output it writes both.
+func (a *app) writeGraph(ctx context.Context, path string, f *writeGraphFlags) (err error) {
+	if err := writable("output", f.output); err != nil {
+		return err
+	}
+	if f.fold < 0 {
+		return usagef("--fold %d: want a number of elements, at least 0", f.fold)
+	}
+	if f.weights != "" && f.onnx == "" {
+		return usagef("--weights goes with --onnx: graph.json has no weights")
+	}
+	if err := writable("onnx", f.onnx); err != nil {
+		return err
+	}
+	g, w, closer, err := f.model.graphOf(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closer()) }()
+	if f.fold > 0 {
+		if g, err = interp.FoldConstants(ctx, g, f.fold); err != nil {
+			return err
+		}
+	}
+	if f.onnx != "" {
+		if err := writeONNX(f.onnx, g, w, f.weights); err != nil || f.output == "" {
+			return err
+		}
+	}
+	var text bytes.Buffer
+	if err := g.WriteJSON(&text); err != nil {
+		return err
+	}
+	if f.output == "" {
+		_, err = a.stdout.Write(text.Bytes())
+		return err
+	}
+	return atomicfile.WriteFile(f.output, text.Bytes(), 0o666)
 }
 
 // graphOf reads the graph of a file, which may be a bundle, and returns it with its weights: nil if it has none. The

@@ -213,23 +213,7 @@ func (info *inspected) onnx(path string) (err error) {
 	for _, key := range slices.Sorted(maps.Keys(m.Metadata)) {
 		info.addKey(key, m.Metadata[key])
 	}
-	info.addKey("functions", int64(len(m.Functions)))
-	info.addKey("nodes", int64(len(m.Graph.Nodes)))
-	ops := m.Ops()
-	for _, op := range slices.Sorted(maps.Keys(ops)) {
-		info.addKey("op "+op, int64(ops[op]))
-	}
-	unknown := m.UnknownOps()
-	for _, op := range slices.Sorted(maps.Keys(unknown)) {
-		info.addKey("cannot build "+op, unknown[op].Error())
-	}
-	for _, name := range m.Extents() {
-		text := fmt.Sprintf("a symbol, at most %d: --bound and --dim change it", onnx.DefaultBound)
-		if in := m.Spelling(name); in != name {
-			text += "; in the file " + ir.Printable(in)
-		}
-		info.addKey("extent "+name, text)
-	}
+	info.onnxNodes(m)
 	for _, list := range []struct {
 		kind   string
 		values []onnx.Value
@@ -248,6 +232,28 @@ func (info *inspected) onnx(path string) (err error) {
 		info.addTensor(t.Name, t.Type.String(), dims, 0, t.Type.Bytes(elems))
 	}
 	return nil
+}
+
+// onnxNodes adds the numbers of an ONNX model's functions, nodes and ops, the ops that vkc cannot build, and the
+// symbolic extents.
+func (info *inspected) onnxNodes(m *onnx.Model) {
+	info.addKey("functions", int64(len(m.Functions)))
+	info.addKey("nodes", int64(len(m.Graph.Nodes)))
+	ops := m.Ops()
+	for _, op := range slices.Sorted(maps.Keys(ops)) {
+		info.addKey("op "+op, int64(ops[op]))
+	}
+	unknown := m.UnknownOps()
+	for _, op := range slices.Sorted(maps.Keys(unknown)) {
+		info.addKey("cannot build "+op, unknown[op].Error())
+	}
+	for _, name := range m.Extents() {
+		text := fmt.Sprintf("a symbol, at most %d: --bound and --dim change it", onnx.DefaultBound)
+		if in := m.Spelling(name); in != name {
+			text += "; in the file " + ir.Printable(in)
+		}
+		info.addKey("extent "+name, text)
+	}
 }
 
 // addPorts appends the inputs, outputs and states of a program.

@@ -161,6 +161,11 @@ func (f *serveFlags) check() error {
 	if f.maxBody != nil {
 		f.serve.MaxBody = int64(*f.maxBody)
 	}
+	return f.checkModels()
+}
+
+// checkModels finds the models of -m, and returns an error for flags that are for one model if there are several.
+func (f *serveFlags) checkModels() (err error) {
 	if f.models, err = modelFiles(f.models); err != nil {
 		return err
 	}
