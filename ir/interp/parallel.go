@@ -3,6 +3,7 @@ package interp
 import (
 	"cmp"
 	"context"
+	"math"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -10,8 +11,11 @@ import (
 	"github.com/vkc-go/vkc/internal/mmap"
 )
 
-// minWork is the least work worth a goroutine of its own: about 10 µs, counted in multiply-adds.
-const minWork = 1 << 14
+// Work is counted in multiply-adds of Go code, which take about 0.6 ns.
+const (
+	callWork = 1 << 10 // takes as long as calling one more worker that looks for a job, about 0.4 µs
+	taskWork = 1 << 13 // is enough for a task
+)
 
 // parallel calls f for each task from 0 to tasks-1 on the workers, and stops early when ctx ends. Concurrent calls of f
 // get different values of worker, from 0 to workers-1. work is the cost of one task in multiply-adds. If tasks*work is
@@ -50,16 +54,18 @@ func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task
 	return cmp.Or(loop(0), others.Wait(), ctx.Err())
 }
 
-// usefulWorkers returns how many of the workers have enough to do: each gets at least one task, and at least minWork.
-// work is the cost of one task in multiply-adds.
+// usefulWorkers returns how many of the workers compute the tasks fastest; each gets at least one task. work is the cost
+// of one task in multiply-adds. w workers need the time of total/w for all tasks, and of w*callWork to begin together.
+// The sum is smallest if w is the square root of total/callWork.
 func usefulWorkers(workers, tasks, work int) int {
-	return min(workers, tasks, max(1, tasks*max(work, 1)/minWork))
+	total := tasks * max(work, 1)
+	return min(workers, tasks, max(1, int(math.Sqrt(float64(total)/callWork))))
 }
 
 // parallelRange splits n items into chunks of about equal work and calls f for each chunk, items lo to hi-1. work is
 // the cost of one item.
 func parallelRange(ctx context.Context, workers, n, work int, f func(lo, hi int)) error {
-	chunk := max(1, minWork/max(work, 1))
+	chunk := max(1, taskWork/max(work, 1))
 	tasks := (n + chunk - 1) / chunk
 	if tasks == 1 {
 		if ctx.Err() == nil {

@@ -199,7 +199,7 @@ func (p *Program) packConstants(ctx context.Context, isConst []bool) error {
 		}
 		list = append(list, t)
 	}
-	err := parallel(ctx, p.opt.workers(), len(list), minWork, func(_, task int) {
+	err := parallel(ctx, p.opt.workers(), len(list), taskWork, func(_, task int) {
 		t := &list[task]
 		t.err = mmap.Guard(func() error { p.packed[t.node.ID()] = p.kernels[t.node.ID()].Pack(t.from); return nil })
 	})

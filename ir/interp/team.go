@@ -16,18 +16,26 @@ import (
 // never waits for a goroutine that has not begun to work on it.
 type team struct {
 	busy    atomic.Bool // an op has the team; other ops start goroutines of their own
-	job     atomic.Pointer[job]
-	helpers atomic.Int32 // number of goroutines
+	helpers []*helper   // guarded by busy
+}
+
+// helper is a goroutine of a team. An op calls only as many helpers as have work, so that the others do not compete for
+// the memory of its job.
+type helper struct {
+	job   atomic.Pointer[job] // the job to work on next, or nil
+	awake atomic.Bool         // the goroutine runs
+	_     [64]byte            // keeps other helpers out of the cache line in which this one looks for its job
 }
 
 var shared team
 
-// A goroutine that waits looks in turns. Between two looks it pauses the processor, because a call of Go's scheduler
-// takes a microsecond and a lock that all goroutines share. It calls the scheduler after each turn, and gives up after
-// all turns, which take about half a millisecond.
+// A goroutine that waits looks in turns, and pauses the processor between two looks. It calls Go's scheduler after each
+// turn of about 100 µs, so that other goroutines can run. A call takes a lock that all goroutines share. With a turn of
+// 2 µs, 15 waiting goroutines would use the lock so often that an op's goroutine took twice as long (M-cpu-llm). After
+// all turns, about half a millisecond, the goroutine gives up.
 const (
-	turns       = 300
-	looksInTurn = 50
+	turns       = 8
+	looksInTurn = 2000
 )
 
 // await looks until done returns true. It returns false if it gives up.
@@ -49,7 +57,7 @@ type job struct {
 	ctx            context.Context
 	workers, tasks int
 	f              func(worker, task int)
-	joined         atomic.Int32 // helpers that work on it, or found enough workers
+	_              [64]byte     // keeps the fields above in a cache line that no worker changes
 	next, done     atomic.Int64 // numbers of tasks that were taken, and that are finished
 	stopped        atomic.Bool  // a task failed: the remaining tasks are only counted
 	err            atomic.Pointer[error]
@@ -65,9 +73,9 @@ func (t *team) run(ctx context.Context, workers, tasks int, f func(worker, task 
 	defer t.busy.Store(false)
 	j := &job{ctx: ctx, workers: workers, tasks: tasks, f: f}
 	j.finished.Add(1)
-	t.job.Store(j)
-	defer t.job.Store(nil)
-	t.startHelpers(min(workers, runtime.GOMAXPROCS(0)) - 1) // this goroutine works too
+	for i := range min(workers, runtime.GOMAXPROCS(0)) - 1 { // this goroutine works too, as worker 0
+		t.call(i, j)
+	}
 	j.work(0)
 	j.wait()
 	if p := j.panicked.Load(); p != nil {
@@ -79,12 +87,15 @@ func (t *team) run(ctx context.Context, workers, tasks int, f func(worker, task 
 	return true, ctx.Err()
 }
 
-// startHelpers starts goroutines until there are at least count.
-func (t *team) startHelpers(count int) {
-	for n := t.helpers.Load(); int(n) < count; n = t.helpers.Load() {
-		if t.helpers.CompareAndSwap(n, n+1) {
-			go t.help()
-		}
+// call gives a job to helper i, which works on it as worker i+1, and starts the helper's goroutine if it has ended.
+func (t *team) call(i int, j *job) {
+	if i == len(t.helpers) {
+		t.helpers = append(t.helpers, &helper{})
+	}
+	h := t.helpers[i]
+	h.job.Store(j)
+	if h.awake.CompareAndSwap(false, true) {
+		go h.help(i + 1)
 	}
 }
 
@@ -97,15 +108,16 @@ func (j *job) wait() {
 }
 
 // help works on jobs until none has come for a moment.
-func (t *team) help() {
-	defer t.helpers.Add(-1)
-	var last, next *job
-	for await(func() bool { next = t.job.Load(); return next != nil && next != last }) {
-		// The goroutine that runs the op is worker 0.
-		if worker := int(next.joined.Add(1)); worker < next.workers {
-			next.work(worker)
+func (h *helper) help(worker int) {
+	for {
+		for await(func() bool { return h.job.Load() != nil }) {
+			h.job.Swap(nil).work(worker)
 		}
-		last = next
+		h.awake.Store(false)
+		// A job may have come before the last line: its op took this goroutine for awake.
+		if h.job.Load() == nil || !h.awake.CompareAndSwap(false, true) {
+			return
+		}
 	}
 }
 

@@ -176,7 +176,7 @@ func (j *matmulJob) parallel(c *interp.Call, tasks, work int) error {
 // be worth a task, and not too many for all workers to have some. A group has cols columns.
 func groupsPerTask(cols, workers, m, n, k int) int {
 	const (
-		worth = 1 << 17 // multiply-adds, about 3 µs
+		worth = 1 << 16 // multiply-adds, about 2 µs
 		most  = 16      // of tasks that make panels
 	)
 	shared := n / (8 * workers) / cols
