@@ -72,31 +72,34 @@ func (a *attended) scores(room []float32, row int) (first int, scores []float32)
 	keys := a.k.Floats[a.group(row/a.t)*a.k.Apart:]
 	// One query times all keys that it sees.
 	multiply(scores, len(scores), a.q.Floats[row*a.d:(row+1)*a.d], keys[first*a.d:end*a.d], 1, len(scores), a.d)
-	for j, x := range scores {
-		scores[j] = a.scaled(x)
-	}
+	a.scaleDots(scores)
 	a.mask.add(scores, row*a.s+first)
 	return first, scores
 }
 
-// scaled returns the score of a dot product of query and key, without the mask.
-func (a *attended) scaled(x float32) float32 {
-	y := float64(x) * a.scale
-	if a.softcap != 0 {
-		y = a.softcap * math.Tanh(y/a.softcap)
+// scaleDots replaces dot products of queries and keys by their scores, without the mask.
+func (a *attended) scaleDots(dots []float32) {
+	scale, softcap := a.scale, a.softcap
+	for j, x := range dots {
+		dots[j] = float32(float64(x) * scale)
 	}
-	return float32(y)
+	if softcap == 0 {
+		return
+	}
+	for j, x := range dots {
+		dots[j] = float32(softcap * math.Tanh(float64(x)/softcap))
+	}
 }
 
 // taskRows is the number of queries in a task, if these are enough for all workers.
 const taskRows = 8
 
 // rows calls f for all queries (rows), several in a task. work is the work for one query and one key, in multiply-adds.
-// It gives f a slice scores with room for the scores of all keys and one more.
+// It gives f a slice scores with room for the scores of all keys, one more, and those that [exponentials] adds.
 func (a *attended) rows(c *interp.Call, rows, work int, f func(row int, scores []float32)) error {
 	each := min(taskRows, ceil.Div(rows, c.Workers()))
 	return c.Parallel(ceil.Div(rows, each), each*a.s*work/8, func(worker, task int) {
-		all := c.Room(worker, a.s+1)
+		all := c.Room(worker, a.s+1+lanes)
 		for row := task * each; row < min((task+1)*each, rows); row++ {
 			f(row, all)
 		}
@@ -122,8 +125,9 @@ func attention(c *interp.Call) error {
 			return
 		}
 		weigh(out, weights[:len(scores)], v.Floats[a.group(row/a.t)*v.Apart+first*e:])
-		for x := range out {
-			out[x] = float32(float64(out[x]) / total)
+		inverse := 1 / total
+		for i, x := range out {
+			out[i] = float32(float64(x) * inverse)
 		}
 	})
 }
@@ -158,11 +162,20 @@ func (m *mask) add(scores []float32, at int) {
 	}
 }
 
-// exponentials replaces each element of a row by exp(x-max), where max is the row's maximum, and returns the sum.
+// exponentials replaces each element of a row by exp(x-max), where max is the row's maximum, and returns the sum. It
+// changes up to lanes-1 elements after the row, which must have room for them: it fills the row's last vector with -inf,
+// so that assembly computes all elements.
 func exponentials(row []float32) (total float64) {
-	exps(row, float32(reducers[ir.OpReduceMax].list(row)))
-	return reducers[ir.OpSum].list(row)
+	whole := row[:ceil.Div(len(row), lanes)*lanes]
+	for i := len(row); i < len(whole); i++ {
+		whole[i] = float32(math.Inf(-1))
+	}
+	exps(whole, float32(maximum.list(whole)))
+	return sum.list(whole)
 }
+
+// maximum and sum are the reducers of a softmax.
+var maximum, sum = reducers[ir.OpReduceMax], reducers[ir.OpSum]
 
 // optional returns the elements of a node's argument i, or nil if it is omitted.
 func optional(c *interp.Call, i int) []float32 {

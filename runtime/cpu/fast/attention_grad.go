@@ -132,16 +132,7 @@ func (g *attentionGradient) keys(head, first, n int, out, room []float32) {
 // Element i of w belongs to query row+i*rows, counted over all heads, and to key key+i*keys. One of the steps rows
 // and keys is 1, the other 0.
 func (g *attentionGradient) weights(w, slopes []float32, row, rows, key, keys int) {
-	if g.softcap == 0 {
-		scale := float32(g.scale)
-		for i, x := range w {
-			w[i] = x * scale
-		}
-	} else {
-		for i, x := range w {
-			w[i] = g.scaled(x)
-		}
-	}
+	g.scaleDots(w)
 	if g.of != "v" {
 		for i, x := range slopes {
 			slopes[i] = float32(float64(x-g.delta[row+i*rows]) * g.scale)

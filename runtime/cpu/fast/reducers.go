@@ -2,6 +2,7 @@ package fast
 
 import (
 	"math"
+	"sync"
 	"unsafe"
 
 	"github.com/vkc-go/vkc/ir"
@@ -263,10 +264,15 @@ func reductionOf[T number](a *assembly, kind reducerKind) reduction[T] {
 
 // list returns the result for the elements of a list.
 func (r *reducer) list(x []float32) float64 {
-	result := [1]float64{r.identity}
+	result := idleResults.Get().(*[1]float64)
+	defer idleResults.Put(result)
+	result[0] = r.identity
 	rowsOf(r, result[:], x, x)
 	return result[0]
 }
+
+// idleResults has memory for a result. Assembly takes its address, so it would be allocated on the heap in each call.
+var idleResults = sync.Pool{New: func() any { return new([1]float64) }}
 
 // rowsOf folds each row of x into its element of results; all rows have the same length. The order of additions depends
 // only on that length. ahead is the memory that the caller reads next, with as many elements as x, or nil. The assembly

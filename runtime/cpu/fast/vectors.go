@@ -76,13 +76,17 @@ func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	}
 	_, _, _ = a[:rows*k], b[:cols*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
 	for i := multiplyTiles(out, stride, a, b, rows, cols, k); i < rows; i++ {
-		row, j := out[i*stride:][:cols], 0
-		for ; j+4 <= cols; j += 4 {
+		row, last := out[i*stride:][:cols], cols-4
+		for j := 0; j <= last; j += 4 {
 			vector.dots1x4(&row[j], &a[i*k], k, &b[j*k], k, k)
 		}
-		if j < cols { // one row of b, four times
+		switch {
+		case cols%4 == 0:
+		case last > 0: // the last four columns, some of them again
+			vector.dots1x4(&row[last], &a[i*k], k, &b[last*k], k, k)
+		default: // one row of b, four times
 			var four [4]float32
-			for ; j < cols; j++ {
+			for j := range cols {
 				vector.dots1x4(&four[0], &a[i*k], k, &b[j*k], 0, k)
 				row[j] = four[0]
 			}
