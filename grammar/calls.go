@@ -82,21 +82,21 @@ func (s *schemas) arguments(root any, f Function) *expr {
 	if f.Keywords {
 		return s.keywords(o, where)
 	}
-	must := newObject()
+	onlyObjects := newObject() // the schema o, with type object
 	for _, k := range o.keys {
-		must.set(k, o.values[k])
+		onlyObjects.set(k, o.values[k])
 	}
-	must.set("type", "object")
+	onlyObjects.set("type", "object")
 	for _, key := range []string{"$ref", "allOf", "anyOf", "oneOf", "const", "enum"} {
 		if o.has(key) { // merging finds the alternatives that are objects
 			kind := newObject()
 			kind.set("type", "object")
-			must = newObject()
-			must.set("allOf", []any{o, kind})
+			onlyObjects = newObject()
+			onlyObjects.set("allOf", []any{o, kind})
 			break
 		}
 	}
-	return s.add(where, func() *expr { return s.value(must, where, 0) })
+	return s.add(where, func() *expr { return s.value(onlyObjects, where, 0) })
 }
 
 // pythonName matches the names of keyword arguments.
@@ -217,11 +217,12 @@ func (s *schemas) unquoted(schema any, where, end string) *expr {
 	return without(end) // any text that does not contain the mark
 }
 
-// without returns the expression of the texts that do not contain a mark. The mark's first character occurs in it once.
-// After a part of the mark comes either a character that does not continue it, or the mark's first character again.
+// without returns the expression of the texts that do not contain a mark. The mark's first character must occur in it
+// only once. A start is a proper prefix of the mark. An end is a start and then a character that neither continues the
+// mark nor is its first one. The texts are (other | start* end)* start*, with other for any character but the first.
 func without(mark string) *expr {
 	first, size := utf8.DecodeRuneInString(mark)
-	never := span{0, 8} // neither tokenMark nor other control characters
+	never := span{0, 8} // excludes tokenMark and other control characters
 	starts, ends := alt(), alt()
 	for i := size; i < len(mark); {
 		next, n := utf8.DecodeRuneInString(mark[i:])

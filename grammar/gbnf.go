@@ -181,7 +181,8 @@ func (p *gbnf) sequence() *expr {
 
 // group reads alternatives in parentheses.
 func (p *gbnf) group() *expr {
-	if p.depth++; p.depth > maxNesting {
+	p.depth++
+	if p.depth > maxNesting {
 		p.fail("groups nest deeper than %d", maxNesting)
 		return seq()
 	}
@@ -213,7 +214,8 @@ func (p *gbnf) times() (low, high int) {
 	p.space()
 	if p.skip(",") {
 		p.space()
-		if high = -1; !strings.HasPrefix(p.rest(), "}") {
+		high = -1
+		if !strings.HasPrefix(p.rest(), "}") {
 			high = p.number()
 		}
 		p.space()

@@ -191,7 +191,8 @@ func build(rules []definition) (*Grammar, error) {
 
 // node adds a node and returns its number.
 func (b *builder) node(n node) int32 {
-	if b.edges += len(n.edges); len(b.nodes) >= maxNodes || b.edges > maxEdges {
+	b.edges += len(n.edges)
+	if len(b.nodes) >= maxNodes || b.edges > maxEdges {
 		b.err = fmt.Errorf("grammar: more than %d states, or more than %d byte ranges in their transitions: want "+
 			"smaller repetitions, fewer rules or smaller classes", maxNodes, maxEdges)
 		return atEnd
@@ -210,8 +211,8 @@ func (b *builder) byteNode(e edge) int32 {
 	return id
 }
 
-// expr adds the nodes of an expression, after which the text continues at node next. It returns the first node. So it
-// adds the parts of e from the last to the first.
+// expr adds the nodes of an expression, after which the text continues at node next. It returns the first node. It adds
+// the parts of e from the last to the first, because a part needs the node after it.
 func (b *builder) expr(e *expr, next int32) int32 {
 	if b.err != nil {
 		return atEnd
@@ -225,7 +226,7 @@ func (b *builder) expr(e *expr, next int32) int32 {
 	case opSet:
 		n := node{call: noCall}
 		for _, s := range e.set {
-			for _, bytes := range utf8Ranges(s) {
+			for _, bytes := range utf8Ranges(s) { // a range for each byte of a character
 				to := next
 				for _, r := range slices.Backward(bytes[1:]) {
 					to = b.byteNode(edge{r[0], r[1], to})
@@ -290,10 +291,10 @@ func (b *builder) repeat(e *expr, next int32) int32 {
 		body := b.expr(x, start)
 		b.nodes[start].epsilon = []int32{body, next}
 	}
-	for i := e.min; i < e.max && b.err == nil; i++ {
+	for i := e.min; i < e.max && b.err == nil; i++ { // copies that may be left out, with all after them
 		start = b.node(node{epsilon: []int32{b.expr(x, start), next}, call: noCall})
 	}
-	for i := 0; i < e.min && b.err == nil; i++ {
+	for i := 0; i < e.min && b.err == nil; i++ { // copies that must be there
 		start = b.expr(x, start)
 	}
 	return start
@@ -310,7 +311,8 @@ func utf8Ranges(s span) (out [][][2]byte) {
 	return out
 }
 
-// splitRange splits a range of characters of n bytes until the bytes of each part vary independently.
+// splitRange splits a range of characters of n bytes until the bytes of each part vary independently: each byte has a
+// range, whatever the others are. It appends the ranges of each part to out.
 func splitRange(out [][][2]byte, low, high rune, n int) [][][2]byte {
 	for i := 1; i < n; i++ {
 		m := rune(1)<<(6*i) - 1 // the values of the last i bytes

@@ -168,7 +168,7 @@ type thread struct {
 	must  [][]int32
 }
 
-// key appends to b bytes that two threads have in common only if they are equal.
+// key appends an encoding of the thread to b. Different threads have different encodings.
 func (t thread) key(b []byte) []byte {
 	list := func(b []byte, l []int32) []byte {
 		b = binary.AppendUvarint(b, uint64(len(l)))

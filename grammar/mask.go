@@ -27,7 +27,7 @@ type Vocabulary struct {
 	bytes  []byte
 	depths []uint16
 	after  []int32 // the next node that is not a descendant
-	first  []int32 // the index in order of a node's tokens
+	first  []int32 // the tokens that end at node n are order[first[n]:first[n+1]]
 	order  []int32 // tokens by node
 }
 
@@ -54,8 +54,8 @@ func NewVocabulary(pieces []string, ends []int32) *Vocabulary {
 	})
 	// The trie of all tokens in depth-first order. Node 0 is the root.
 	v.bytes, v.depths, v.after, v.first = []byte{0}, []uint16{0}, []int32{0}, []int32{0}
-	path, last := []int32{0}, ""
-	leave := func(depth int) { // ends the nodes that are deeper
+	path, last := []int32{0}, "" // the nodes from the root to the end of the last token, and that token
+	leave := func(depth int) {   // ends the nodes of path that are deeper
 		for _, n := range path[depth+1:] {
 			v.after[n] = int32(len(v.bytes))
 		}

@@ -13,7 +13,8 @@ import (
 func JSON(object bool) *Grammar {
 	s := &schemas{ids: map[string]int{}}
 	s.add("root", nil)
-	if s.rules[0].body = s.anyValue(); object {
+	s.rules[0].body = s.anyValue()
+	if object {
 		s.rules[0].body = s.anyObject()
 	}
 	g, err := build(s.rules)
@@ -56,9 +57,10 @@ func parseSchema(schema []byte, strict bool) (*Grammar, error) {
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	s := &schemas{root: root, ids: map[string]int{}, strict: strict}
-	s.add("#", nil) // rule 0, to which references to the whole schema lead; its body follows
-	body := s.value(root, "#", 0)
-	if s.rules[0].body = body; s.err != nil {
+	s.add("#", nil)               // rule 0, to which references to the whole schema lead; its body follows
+	body := s.value(root, "#", 0) // it appends to s.rules, so the assignment comes after it
+	s.rules[0].body = body
+	if s.err != nil {
 		return nil, s.err
 	}
 	g, err := build(s.rules)
@@ -87,7 +89,8 @@ type schemas struct {
 // spend counts n units of work, and fails if a schema needs too many, because its combinations multiply. It reports
 // whether nothing has failed yet. Callers stop at false.
 func (s *schemas) spend(n int) bool {
-	if s.spent += n; s.spent > maxSteps {
+	s.spent += n
+	if s.spent > maxSteps {
 		s.fail("#", "the combinations of allOf, anyOf, oneOf and $ref are too many: want a simpler schema")
 	}
 	return s.err == nil
@@ -177,8 +180,9 @@ func charBody() *expr {
 	)))
 }
 
-// anyString returns the expression of a JSON string. It has its characters in place, without a call of a rule for each.
-// So the stack does not matter inside of a string, and the mask of allowed tokens there is computed once and cached.
+// anyString returns the expression of a JSON string. It repeats charBody itself instead of calling a rule for each
+// character. So the stack does not matter inside of a string, and the mask of allowed tokens there is computed once and
+// cached.
 func (s *schemas) anyString() *expr {
 	return s.add("string", func() *expr { return seq(text(`"`), repeat(charBody(), 0, -1), text(`"`)) })
 }
@@ -367,7 +371,8 @@ func (s *schemas) choice(o *object, where string) *expr {
 			if err != nil {
 				return s.fail(where, "%v", err)
 			}
-			if texts = append(texts, data); !s.spend(1<<5 + len(data)/4) {
+			texts = append(texts, data)
+			if !s.spend(1<<5 + len(data)/4) {
 				return alt()
 			}
 		}

@@ -330,8 +330,9 @@ func hasAll(k string, list any, v *object, path string) error {
 	return nil
 }
 
-// unnamed tests the properties of the object v that a keyword of the schema o does not name: patternProperties those
-// that match its patterns, and additionalProperties, with value want, those that no other keyword tests.
+// unnamed tests properties of the object v by keyword k of the schema o. patternProperties applies to the properties
+// that match its patterns. additionalProperties, with the schema want, applies to the properties that neither
+// properties nor patternProperties describes.
 func (c *validator) unnamed(k string, want any, v *object, o *object, path string, depth int) error {
 	for _, name := range v.keys {
 		schemas, err := c.matching(o, name)
@@ -363,10 +364,11 @@ func (c *validator) matching(o *object, name string) (list []any, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if ok, err := p.matches(name, c.s.spend); err != nil || ok {
-			if err != nil {
-				return nil, err
-			}
+		ok, err := p.matches(name, c.s.spend)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
 			list = append(list, fields.values[source])
 		}
 	}

@@ -28,7 +28,8 @@ func (s *schemas) lengthBounds(o *object, where, least, most string) (low, high 
 		}
 		return int(n.Int64())
 	}
-	if low, high = read(least, 0), read(most, -1); high == math.MaxInt32 {
+	low, high = read(least, 0), read(most, -1)
+	if high == math.MaxInt32 {
 		high = -1
 	}
 	return low, high
@@ -95,7 +96,6 @@ func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 		s.fail(where, format, args...)
 		return f, false
 	}
-	// Read and check each keyword.
 	properties, ok := o.values["properties"].(*object)
 	if o.has("properties") && !ok {
 		return wrong("properties: want an object")
@@ -130,22 +130,31 @@ func (s *schemas) fields(o *object, where string) (f fields, ok bool) {
 		if !ok {
 			return wrong("required: want a list of names")
 		}
-		if f.required[name] = true; !f.all.has(name) {
+		f.required[name] = true
+		if !f.all.has(name) {
 			f.all.set(name, nil)
 		}
 	}
-	// Each name gets the schema that all keywords give it.
+	return f, s.setSchemas(&f, o, allowed, where)
+}
+
+// setSchemas gives each named property in f the schema that all keywords of o give it. allowed is the schema of names,
+// or nil. It returns false after an error.
+func (s *schemas) setSchemas(f *fields, o *object, allowed any, where string) bool {
 	for _, name := range f.all.keys {
 		schema, err := s.propertySchema(o, name, f.more, allowed)
 		if err != nil {
-			return wrong("patternProperties: %v", err)
+			s.fail(where, "patternProperties: %v", err)
+			return false
 		}
-		if f.all.set(name, schema); schema == false && f.required[name] {
-			return wrong("required names %q, which properties lacks and additionalProperties or another keyword "+
+		f.all.set(name, schema)
+		if schema == false && f.required[name] {
+			s.fail(where, "required names %q, which properties lacks and additionalProperties or another keyword "+
 				"forbids", name)
+			return false
 		}
 	}
-	return f, s.err == nil
+	return s.err == nil
 }
 
 // propertySchema returns the schema of a named property of an object. It is the intersection of the schema in
@@ -258,7 +267,8 @@ func (s *schemas) otherKeys(f fields, where string, depth int) (list []otherKey)
 		var schemas []any
 		for i, p := range patterns {
 			matches := which>>i&1 == 1
-			if l.parts = append(l.parts, part{p, !matches}); matches {
+			l.parts = append(l.parts, part{p, !matches})
+			if matches {
 				schemas = append(schemas, f.patterns.values[sources[i]])
 			}
 		}
@@ -295,7 +305,8 @@ func (s *schemas) shared(e *expr) *expr {
 	return s.add("part "+strconv.Itoa(len(s.rules)), func() *expr { return e })
 }
 
-// otherKey returns the expression of a key without escapes that is not among names, and without quotes.
+// otherKey returns the expression of the keys that are not among names, as they are between the quotes in JSON. Keys
+// with escapes are left out.
 func (s *schemas) otherKey(names []string, where string) *expr {
 	var keys []string
 	for _, n := range names {
@@ -348,18 +359,9 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 	if o.has("uniqueItems") && !isBool {
 		return s.fail(where, "uniqueItems is %v: want true or false", o.values["uniqueItems"])
 	}
-	var item any = true
-	if o.has("items") {
-		item = o.values["items"]
-	}
-	prefix, ok := o.values["prefixItems"].([]any)
-	if o.has("prefixItems") && !ok {
-		return s.fail(where, "prefixItems: want a list of schemas")
-	}
-	if older, is := item.([]any); is { // as drafts before 2020-12 have it
-		if prefix, item = older, true; o.has("additionalItems") {
-			item = o.values["additionalItems"]
-		}
+	prefix, item, ok := s.elementSchemas(o, where)
+	if !ok {
+		return alt()
 	}
 	// The length and the schemas limit each other.
 	if high >= 0 && high < len(prefix) {
@@ -390,6 +392,29 @@ func (s *schemas) array(o *object, where string, depth int) *expr {
 		further = s.shared(s.value(item, subpath(where, "items"), depth+1))
 	}
 	return s.list(list, further, low, high)
+}
+
+// elementSchemas returns the schemas of an array's first elements, and the schema of all further ones. ok is false
+// after an error.
+func (s *schemas) elementSchemas(o *object, where string) (prefix []any, item any, ok bool) {
+	item = true
+	if o.has("items") {
+		item = o.values["items"]
+	}
+	prefix, ok = o.values["prefixItems"].([]any)
+	if o.has("prefixItems") && !ok {
+		s.fail(where, "prefixItems: want a list of schemas")
+		return nil, nil, false
+	}
+	older, isList := item.([]any)
+	if !isList {
+		return prefix, item, true
+	}
+	// Before draft 2020-12, items was the list, and additionalItems the schema of further elements.
+	if o.has("additionalItems") {
+		return older, o.values["additionalItems"], true
+	}
+	return older, true, true
 }
 
 // maxDistinct bounds the values of elements that differ: each set of them is a rule.
@@ -435,7 +460,7 @@ func (s *schemas) distinct(texts []string, low, high int) *expr {
 	for i, t := range texts {
 		elements[i] = s.shared(seq(text(t), sp))
 	}
-	rests := make([]*expr, 1<<len(texts)) // what follows the elements of a set
+	rests := make([]*expr, 1<<len(texts)) // what follows the elements of a set; bit i of a set is texts[i]
 	for set := len(rests) - 1; set >= 0; set-- {
 		n := bits.OnesCount(uint(set))
 		e := alt()
@@ -484,7 +509,8 @@ func (s *schemas) list(prefix []*expr, item *expr, low, high int) *expr {
 		} else {
 			e = seq(e, sp)
 		}
-		if rest = seq(e, rest); i >= low {
+		rest = seq(e, rest)
+		if i >= low {
 			rest = optional(rest)
 		}
 	}

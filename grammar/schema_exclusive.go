@@ -49,7 +49,7 @@ func (s *schemas) exclusive(list []any, where string) []any {
 	return list
 }
 
-// requiring returns schemas that require a property if they declare it.
+// requiring returns the schemas of a list. Schemas that declare a property are changed to require it.
 func (s *schemas) requiring(name string, list []any, where string) []any {
 	out := slices.Clone(list)
 	for i, x := range list {
@@ -93,7 +93,7 @@ func (s *schemas) overlap(list []any) string {
 	return ""
 }
 
-// disjoint reports whether it is plain that no value is valid by both schemas. False means that it may be or not.
+// disjoint reports whether it is certain that no value is valid by both schemas. False means that it is unknown.
 func (s *schemas) disjoint(a, b any, depth int) bool {
 	x, okX := s.refTarget(a)
 	y, okY := s.refTarget(b)

@@ -65,9 +65,9 @@ func (s *schemas) resolve(ref string) (schema any, ok bool) {
 			s.names = map[string]any{}
 			s.name(s.root, "", 0)
 		}
-		name := ref
+		name := ref // $id#$anchor, without a path
 		if path == "" || path[0] == '/' {
-			name = base
+			name = base // $id
 		} else {
 			path = ""
 		}
@@ -168,7 +168,7 @@ func (s *schemas) merge(a, b any, where string) any {
 	return s.closed(closedBy(x), y, s.closed(closedBy(y), x, out))
 }
 
-// closedBy returns a schema if it restricts the properties that it does not name, and otherwise nil.
+// closedBy returns schema o if it restricts the properties that it does not name, and otherwise nil.
 func closedBy(o *object) *object {
 	if o.has("additionalProperties") && o.values["additionalProperties"] != true {
 		return o

@@ -289,9 +289,8 @@ func signed(low, high *bound, places int) *expr {
 }
 
 // magnitudes matches the nonnegative numbers from low to high, without a sign. places is the maximum number of digits
-// of a fraction, or -1 for any. places is 0 for integers, and their bounds are then inclusive integers. The
-// alternatives are numbers with the whole part of low, numbers with the whole part of high, and all numbers between
-// these.
+// of a fraction, or anyPlaces. places is 0 for integers, and their bounds are then inclusive integers. The alternatives
+// are numbers with the whole part of low, numbers with the whole part of high, and all numbers between these.
 func magnitudes(low, high *bound, places int) *expr {
 	if low == nil || low.negative {
 		low = &bound{decimal: decimal{whole: new(big.Int)}}
@@ -349,7 +348,8 @@ func (f fraction) digits() *expr {
 	return f.some
 }
 
-// In the functions below, places is the largest number of digits, or negative for any. rest is the number after one.
+// rest returns the largest number of digits after one digit. places is the largest number of digits. If it is negative,
+// there may be any number of digits; the functions below use it in the same way.
 func rest(places int) int {
 	if places > 0 {
 		return places - 1
@@ -357,7 +357,7 @@ func rest(places int) int {
 	return places
 }
 
-// more matches a digit of a range and then any digits.
+// more matches at most places digits: one from low to high, and then any digits.
 func more(low, high byte, places int) *expr {
 	if places == 0 || low > high {
 		return alt()
@@ -422,7 +422,7 @@ func between(low, high string, lowOpen, highOpen bool, places int) fraction {
 		seq(text(high[:1]), atMost(high[1:], highOpen, rest(places)).digits()), more(a+1, z-1, places))}
 }
 
-// wholeFrom returns the expression of the whole numbers from one on.
+// wholeFrom returns the expression of the whole numbers from low on.
 func wholeFrom(low *big.Int) *expr {
 	if low.Sign() == 0 {
 		return anyWhole()

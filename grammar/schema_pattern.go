@@ -119,7 +119,8 @@ func (r *patternReader) times() (low, high int, ok bool) {
 		if !closed || !strings.HasPrefix(body, "{") || !isDigits(least) || two && most != "" && !isDigits(most) {
 			return 0, 0, false // { stands for itself
 		}
-		if low, high = r.number(least), -1; !two {
+		low, high = r.number(least), -1
+		if !two {
 			high = low
 		} else if most != "" {
 			high = r.number(most)
@@ -170,7 +171,8 @@ func (r *patternReader) term() *pattern {
 
 // group reads a pattern in parentheses.
 func (r *patternReader) group() *pattern {
-	if r.depth++; r.depth > maxNesting {
+	r.depth++
+	if r.depth > maxNesting {
 		r.fail("groups nest deeper than %d", maxNesting)
 	}
 	for _, mark := range []string{"?<=", "?<!"} {
@@ -231,9 +233,9 @@ func (r *patternReader) class() []span {
 			set = append(set, span{low[0].low, high[0].low})
 		}
 	}
-	// Inverting twice joins overlapping ranges.
-	if set = invert(set); !not {
-		set = invert(set)
+	set = invert(set)
+	if !not {
+		set = invert(set) // inverting twice joins overlapping ranges
 	}
 	r.spend(len(set))
 	return set
@@ -244,7 +246,8 @@ func (r *patternReader) class() []span {
 func (r *patternReader) char(inClass bool) []span {
 	c, n := utf8.DecodeRuneInString(r.rest())
 	from := r.at
-	if r.at += n; c != '\\' || n == 0 {
+	r.at += n
+	if c != '\\' || n == 0 {
 		return only(c)
 	}
 	c, n = utf8.DecodeRuneInString(r.rest())
@@ -284,7 +287,8 @@ func (r *patternReader) char(inClass bool) []span {
 			return refuse(`\%c%.40s: want a property in braces, such as {L}, {Letter}, {Script=Greek} or {White_Space}`, c,
 				r.rest())
 		}
-		if r.at += len(name) + 2; c == 'P' {
+		r.at += len("{}") + len(name)
+		if c == 'P' {
 			return invert(set)
 		}
 		return set

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// texts are several values of a keyword that hold together. No schema that a client sends has such a value.
+// texts are several values of a keyword that must all hold, such as two patterns. Merging schemas makes them; no schema
+// that a client sends has such a value.
 type texts []string
 
 // textsOf returns the values of pattern or format.

@@ -2,8 +2,9 @@ package quant
 
 import "math"
 
-// affineFormat is the common form of q2_K, q4_K and q5_K: 256 elements in groups. Each group has a scale and a minimum,
-// which are integers times the block's d and dmin.
+// affineFormat is the common form of q2_K, q4_K and q5_K: 256 elements in groups. An element is d*s*q - dmin*m. q is
+// its level, s and m are integers of its group, and d and dmin belong to the block. d*s is the group's scale, and
+// dmin*m its minimum.
 type affineFormat struct {
 	lineSearch
 	group    int   // elements per group
@@ -24,7 +25,7 @@ type affineBlock struct {
 // multiples of d and dmin, and then chooses the levels nearest to x for the rounded scales and minima. If the scale of
 // a group rounds to zero, the group keeps the levels of its fit, as in ggml.
 func (f *affineFormat) quantize(a *affineBlock, x *[256]float32, importance []float32) {
-	var scales, depths, totals [16]float32
+	var scales, minima, totals [16]float32 // of each group; totals are sums of weights
 	var weights [maxGroup]float32
 	var spread float32
 	if importance != nil {
@@ -39,7 +40,7 @@ func (f *affineFormat) quantize(a *affineBlock, x *[256]float32, importance []fl
 			weighImportance(w, xs, importance[g*f.group:], spread)
 			totals[g] = sum(w)
 		}
-		scales[g], depths[g] = f.fit(a.q[g*f.group:][:f.group], xs, w)
+		scales[g], minima[g] = f.fit(a.q[g*f.group:][:f.group], xs, w)
 	}
 	// round sets list to multiples of the unit that it returns.
 	round := func(list []byte, v []float32) (unit float32) {
@@ -50,7 +51,7 @@ func (f *affineFormat) quantize(a *affineBlock, x *[256]float32, importance []fl
 	}
 	var d, dmin float32
 	a.d, d = roundHalf(round(a.scales[:groups], scales[:groups]))
-	a.dmin, dmin = roundHalf(round(a.mins[:groups], depths[:groups]))
+	a.dmin, dmin = roundHalf(round(a.mins[:groups], minima[:groups]))
 	for g := range groups {
 		if scale := d * float32(a.scales[g]); scale != 0 {
 			minimum := float32(dmin * float32(a.mins[g])) // the conversion prevents a fused multiply-add
@@ -94,8 +95,7 @@ func weighMagnitude(w, x []float32) {
 	}
 }
 
-// weighAboveRMS sets the weight of each element to its magnitude plus the group's
-// root mean square.
+// weighAboveRMS sets the weight of each element to its magnitude plus the group's root mean square.
 func weighAboveRMS(w, x []float32) {
 	var squares float32
 	for _, v := range x {

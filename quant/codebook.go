@@ -4,15 +4,15 @@ import "math"
 
 // codebook is the table of an IQ format, arranged to find the entry of least cost without trying all. An entry gives
 // the levels of 8 elements with three possible levels each, or of 4 elements with eight levels each. A quarter of an
-// entry is two elements or one, so it has 3*3 or 8 possible values: its code is their number. A half is two quarters.
-// Entries are grouped by the code of their first half. So one comparison excludes all entries that begin with an
-// expensive half.
+// entry is two elements or one, so it has 3*3 or 8 possible values, which its code numbers from 0. A half has the code
+// 9*a + b for the codes a and b of its quarters. Entries are grouped by the code of their first half. So one comparison
+// excludes all entries that begin with an expensive half.
 type codebook struct {
 	elems  int        // elements per entry: 8 or 4
 	levels [8]float32 // the levels in ascending order, three or eight
 	top    float32    // the largest of them
 	starts [maxHalves + 1]uint16
-	order  []arranged // entries with first half h are at starts[h] to starts[h+1]
+	order  []arranged // entries with first half h are at starts[h] to starts[h+1]-1
 	index  []uint16   // index of each in the format's table
 	digits [][8]uint8 // levels of each
 }
@@ -25,14 +25,16 @@ const (
 	maxHalves   = maxQuarters * maxQuarters // codes of a half
 )
 
-// newCodebook8 arranges a table of entries of 8 elements with three levels.
+// newCodebook8 arranges a table of entries of 8 elements with three levels. Byte i of an entry is the level of element
+// i.
 func newCodebook8(table []uint64, levels [3]int8) *codebook {
 	c := &codebook{elems: 8}
 	c.arrange(len(table), levels[:], func(e, i int) uint8 { return uint8(table[e] >> (8 * i)) })
 	return c
 }
 
-// newCodebook4 arranges a table of entries of 4 elements with eight levels.
+// newCodebook4 arranges a table of entries of 4 elements with eight levels. Byte i of an entry is the level of element
+// i.
 func newCodebook4(table []uint32, levels [8]int8) *codebook {
 	c := &codebook{elems: 4}
 	c.arrange(len(table), levels[:], func(e, i int) uint8 { return uint8(table[e] >> (8 * i)) })
@@ -104,7 +106,7 @@ func (q *quarterCosts) set4(levels *[8]float32, t, w *[4]float32) {
 			e := t[i] - level
 			q[i][l] = w[i] * e * e
 		}
-		q[i][8] = math.MaxFloat32 / 8 // no such code
+		q[i][8] = math.MaxFloat32 / 8 // there is no such code; a sum of four such costs is finite
 	}
 }
 
@@ -127,8 +129,9 @@ func (q *quarterCosts) set8(levels *[3]float32, t, w *[8]float32) {
 	}
 }
 
-// nearest returns the position in c.order, and the cost, of the entry with the least cost. Among equal ones it is the
-// first. It tries the entry at position hint first, because a good guess excludes more entries.
+// nearest returns the position in c.order, and the cost, of the entry with the least cost. Among entries of equal cost
+// it prefers the entry at position hint, and then the first. It tries hint first, because a good guess excludes more
+// entries.
 func (c *codebook) nearest(q *quarterCosts, hint int) (pos int, cost float32) {
 	var second [maxHalves]float32
 	for i, a := range q[2] {

@@ -33,7 +33,7 @@ type ValueError struct {
 	Limit float32 // largest magnitude that the format can encode
 }
 
-// Refusal describes the values that Quantize refuses for t, as the end of a sentence about one.
+// Refusal returns the end of an error about a value that Quantize refuses for t.
 func Refusal(t ir.DType) string {
 	return fmt.Sprintf("is NaN, infinite, or larger in magnitude than %g, the maximum of %s", Limit(t), t)
 }

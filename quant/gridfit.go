@@ -208,8 +208,8 @@ func (s *gridSearch) fit(g int) {
 	}
 }
 
-// bestUnit returns the d with which the multiples fit the scales of the groups best. It tries values that put the
-// largest scale (most) near the largest multiple.
+// bestUnit returns the d with which the multiples fit the scales of the groups best. It tries 25 values: they make the
+// largest scale (most) the largest multiple, or up to 6 units more or less, in steps of half a unit.
 func (s *gridSearch) bestUnit(groups int, most float32) (d float32) {
 	var least float32 = math.MaxFloat32
 	outermost := float32(2*s.steps - 1)
@@ -286,16 +286,16 @@ func (s *gridSearch) chooseRun(fit *gridFit, g, first, end int, scale float32) {
 	}
 }
 
-// nearest adds the nearest entry v of group g to fit, and returns its cost. minus selects one of s.levels: 1 has the
-// offset -1/8.
-func (s *gridSearch) nearest(fit *gridFit, g, v, minus int, scale float32) (cost float32) {
+// nearest sets entry v of group g in fit to the entry of the codebook with the least cost, adds to the sums of fit, and
+// returns the cost. It uses s.levels[list]: list 1 has the offset -1/8.
+func (s *gridSearch) nearest(fit *gridFit, g, v, list int, scale float32) (cost float32) {
 	first := g*s.group + v*s.c.elems
 	t, w := s.targets[first:][:s.c.elems], s.weights[first:][:s.c.elems]
-	levels := &s.levels[minus]
+	levels := &s.levels[list]
 	var q quarterCosts
 	q.set(s.c.elems, levels, scale, t, w)
 	pos, cost := s.c.nearest(&q, int(fit.pos[v]))
-	fit.pos[v], fit.minus[v] = uint16(pos), minus == 1
+	fit.pos[v], fit.minus[v] = uint16(pos), list == 1
 	digits := &s.c.digits[pos]
 	for i, target := range t {
 		level := levels[digits[i&7]&7] // &7 only removes the checks of bounds

@@ -11,9 +11,9 @@ import (
 // it.
 //
 // The codebooks of iq2 and iq3 are u32 words of four levels, the first in the least significant byte; an entry of eight
-// levels is two words. Those of iq1 have the byte 8*(v+1) for the ternary level v, so that a kernel can add the offset
-// of -1/8 or 1/8 as -1 or 1 without a carry between bytes. iq4_nl, iq4_xs and mxfp4 have the 16 levels of a nibble as
-// f32.
+// levels is two words. The codebook of iq1 has the byte 8*(v+1) for the level v, which is -1, 0 or 1. So a kernel can
+// add the offset of -1/8 or 1/8 as -1 or 1 without a carry between bytes. The codebooks of iq4_nl, iq4_xs, mxfp4 and
+// nvfp4 have the 16 levels of a nibble as f32.
 func Codebook(t ir.DType) *ir.Data {
 	if c := codecOf(t); c.codebook != nil {
 		return c.codebook()

@@ -87,8 +87,8 @@ func putScalesQ3_K(packed *[12]byte, scales *[16]int8) {
 const maxPassesQ3_K = 5
 
 // descendQ3_K returns the scale that fits x best under the weights w, and sets q to the levels plus 4. It starts from
-// the scale that maps the largest element to level -4. It then moves one level at a time to the nearest level for the
-// scale of the others, if that lowers the error.
+// the scale that maps the largest element to level -4. It then changes the level of one element at a time to the level
+// that is nearest for the best scale of the other elements, if that lowers the error.
 func descendQ3_K(q *[16]byte, x, w *[16]float32) (scale float32) {
 	largest, magnitude := absMax(x[:])
 	if magnitude < minGroup {

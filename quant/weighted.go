@@ -2,8 +2,8 @@ package quant
 
 import "slices"
 
-// The formats of 32 elements normally spread their levels over a block's range. With importance weights they fit them
-// like the formats with groups.
+// Blocks of 32 elements normally spread their levels over the range of the elements. With importance weights their
+// scales are fitted, as in the formats with groups.
 
 // fitWeighted quantizes x to levels of r with one scale, with the least error under importance weights. It returns the
 // scale as a float16 and the levels minus r.least.

@@ -56,7 +56,7 @@ func (c *cursor) readEntry(m *Matrix) error {
 	}
 	name := string(c.take(length, "a name"))
 	calls := c.i32("the number of calls")
-	valuesAt := c.pos + 4
+	valuesAt := c.pos + 4 // the number of values is before the values, and the number of calls before both
 	values := c.floats(c.count(4, "values"), "values")
 	if c.err != nil {
 		return c.err

@@ -21,8 +21,9 @@ type Tensors interface {
 const sumsSuffix = ".in_sum2"
 
 // FromTensors reads the GGUF format: general.type is "imatrix", imatrix.chunk_count and imatrix.datasets describe the
-// run, and each weight has a float32 tensor of sums of squares. A second tensor of counts is not read, because
-// quantizers only compare the columns of a row. The matrix does not refer to the file afterwards.
+// run, and each weight NAME has a float32 tensor NAME.in_sum2 of sums of squares. It does not read the number of
+// squares in a sum, NAME.counts, because quantizers only compare the columns of a row. The result does not refer to the
+// file.
 func FromTensors(f Tensors) (*Matrix, error) {
 	if t, ok := f.Lookup("general.type"); !ok {
 		return nil, fmt.Errorf("imatrix: there is no general.type: want imatrix; the file is a model, not an " +
