@@ -43,7 +43,8 @@ func parseHeader(src filefmt.Source, text []byte, base int64) (*header, error) {
 			return nil, s.unexpected("',' or '}'")
 		}
 	}
-	if s.skipSpace(); s.pos != len(text) {
+	s.skipSpace()
+	if s.pos != len(text) {
 		return nil, s.unexpected("nothing after the dict")
 	}
 	for _, key := range []string{"descr", "fortran_order", "shape"} {

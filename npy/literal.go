@@ -67,7 +67,8 @@ func (p *literal) peek() byte {
 
 // next describes the next character, for errors.
 func (p *literal) next() string {
-	if p.peek(); p.pos == len(p.text) {
+	p.peek() // skips white space
+	if p.pos == len(p.text) {
 		return "the end"
 	}
 	return strconv.Quote(p.text[p.pos : p.pos+1])
@@ -174,7 +175,7 @@ func fits(v float64, t ir.DType) bool {
 	f := t.Float()
 	switch {
 	case math.IsNaN(v):
-		return !math.IsInf(ir.RoundTo(v, t), 0) && ir.RoundTo(v, t) != ir.RoundTo(v, t)
+		return math.IsNaN(ir.RoundTo(v, t))
 	case !f.Infinite:
 		return math.Abs(v) <= f.Largest && !(f.Exponents && v < math.Ldexp(1, f.Least))
 	}

@@ -138,8 +138,10 @@ func read(src filefmt.Source, content []byte) (*ir.Data, error) {
 	if int64(len(elems)) != want {
 		return nil, src.Errorf(start, "%s%v takes %d bytes, but %d follow the header", t, h.shape, want, len(elems))
 	}
-	if i := slices.IndexFunc(elems, func(b byte) bool { return b > 1 }); t == ir.Bool && i >= 0 {
-		return nil, src.Errorf(start+int64(i), "a bool is %d: want 0 or 1", elems[i])
+	if t == ir.Bool {
+		if i := slices.IndexFunc(elems, func(b byte) bool { return b > 1 }); i >= 0 {
+			return nil, src.Errorf(start+int64(i), "a bool is %d: want 0 or 1", elems[i])
+		}
 	}
 	if err := hostmem.Check(want); err != nil {
 		return nil, fmt.Errorf("npy: %w", err)
@@ -259,10 +261,8 @@ func Write(w io.Writer, d *ir.Data) error {
 
 // descrOf returns NumPy's description of a dtype, such as "<f4".
 func descrOf(t ir.DType) (string, error) {
-	for _, row := range dtypes {
-		if row.dtype == t {
-			return row.descr, nil
-		}
+	if descr, ok := Descr(t); ok {
+		return descr, nil
 	}
 	if t.IsBlock() {
 		return "", fmt.Errorf("NumPy has no type for %s blocks: dequantize to f32 first", t)
@@ -283,8 +283,8 @@ func encodeHeader(descr string, dims []int) []byte {
 		tuple = strings.TrimSuffix(tuple, " ") // Python needs the comma of "(3,)"
 	}
 	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, tuple)
-	const before = len(magic) + 2 + 2 // with the version and the length of dict
-	padding := -(before + len(dict) + 1) & (alignment - 1)
+	const before = len(magic) + 2 + 2                      // with the version and the length of dict
+	padding := -(before + len(dict) + 1) & (alignment - 1) // so that a line end and the padding complete the alignment
 	dict += strings.Repeat(" ", padding) + "\n"
 	b := append([]byte(magic), 1, 0) // version 1.0
 	return append(binary.LittleEndian.AppendUint16(b, uint16(len(dict))), dict...)

@@ -312,7 +312,8 @@ func parseInt(s string, base int) (n int, ok bool) {
 	}
 	if base == 0 {
 		// Python allows no zeros before a decimal number.
-		if base = 10; strings.HasPrefix(digits, "0") && strings.Trim(digits, "0_") != "" {
+		base = 10
+		if strings.HasPrefix(digits, "0") && strings.Trim(digits, "0_") != "" {
 			return 0, false
 		}
 	}
@@ -327,8 +328,9 @@ func parseInt(s string, base int) (n int, ok bool) {
 // parseFloat reads a number as Python's float does.
 func parseFloat(s string) (f float64, ok bool) {
 	s, ok = withoutUnderscores(strings.TrimSpace(s))
-	if sign := strings.TrimLeft(s, "+-"); len(s)-len(sign) == 1 && strings.EqualFold(sign, "nan") {
-		s = sign // Go does not accept a sign here
+	unsigned := strings.TrimLeft(s, "+-")
+	if len(s)-len(unsigned) == 1 && strings.EqualFold(unsigned, "nan") {
+		s = unsigned // Go does not accept a sign here
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	return f, ok && (err == nil || math.IsInf(f, 0)) && !strings.ContainsAny(s, "xX")
@@ -466,8 +468,8 @@ func joined(r *run, items []value, by str) str {
 	return w.out
 }
 
-// order returns a function that compares values by the attribute at path. It ignores the case of letters unless
-// caseSensitive is true.
+// order returns a function that compares values by the attribute at path, as cmp.Compare does. It ignores the case of
+// letters unless caseSensitive is true.
 func order(r *run, caseSensitive, path value) func(a, b value) int {
 	key := func(v value) value { return folded(r, attributeAt(r, v, path), truth(caseSensitive)) }
 	return func(a, b value) int { return compare(r, key(a), key(b)) }
@@ -481,12 +483,12 @@ func folded(r *run, v value, cased bool) value {
 	return v
 }
 
-// extreme returns the smallest item, or with sign 1 the largest one.
+// extreme returns the smallest item if sign is -1, or the largest one if sign is 1.
 func extreme(r *run, x value, a args, sign int) value {
 	var best value = undefined{"an item"}
-	less := order(r, a.or(0, "case_sensitive", false), a.or(1, "attribute", nil))
+	compared := order(r, a.or(0, "case_sensitive", false), a.or(1, "attribute", nil))
 	for i, v := range iterate(r, x) {
-		if i == 0 || sign*less(v, best) > 0 {
+		if i == 0 || sign*compared(v, best) > 0 {
 			best = v
 		}
 	}
@@ -551,9 +553,10 @@ func escaped(r *run, x value) str {
 	if m, ok := x.(markup); ok {
 		return m.str
 	}
+	entities := map[rune]string{'&': "&amp;", '<': "&lt;", '>': "&gt;", '"': "&#34;", '\'': "&#39;"}
 	w := writer{r: r}
 	for _, c := range printed(r, x) {
-		if e, ok := map[rune]string{'&': "&amp;", '<': "&lt;", '>': "&gt;", '"': "&#34;", '\'': "&#39;"}[c&^mark]; ok {
+		if e, ok := entities[unmarked(c)]; ok {
 			w.escape(c, e)
 		} else {
 			w.add(str{c})

@@ -115,7 +115,8 @@ func (t *Template) Render(c Context) (pieces []Piece, err error) {
 	r := &run{now: func(format string) string { return strftime(now, format) }}
 	defer rescue(&err, r)
 	t.body.exec(r, c.scope(r))
-	if pieces = r.out.pieces(); c.Continue {
+	pieces = r.out.pieces()
+	if c.Continue {
 		return c.beginning(pieces)
 	}
 	return pieces, nil
@@ -128,16 +129,14 @@ func (c Context) beginning(pieces []Piece) ([]Piece, error) {
 		content, _ = c.Messages[len(c.Messages)-1].Content.(string)
 	}
 	content = strings.TrimSpace(content) // as some templates do
-	all, isUser := Text(pieces), []bool(nil)
+	all := Text(pieces)
+	var isUser []bool // for each byte of all, whether it comes from a user
 	for _, p := range pieces {
-		isUser = append(isUser, slices.Repeat([]bool{p.User}, len(p.Text))...) // by byte, whether a message has it
+		isUser = append(isUser, slices.Repeat([]bool{p.User}, len(p.Text))...)
 	}
-	at := len(all)
-	for at >= 0 && content != "" {
-		// Only text of a message counts: the template may have the same text.
-		if at = strings.LastIndex(all[:at], content); at >= 0 && isUser[at] {
-			break
-		}
+	at := strings.LastIndex(all, content)
+	for at >= 0 && content != "" && !isUser[at] { // the template has the same text
+		at = strings.LastIndex(all[:at], content)
 	}
 	if at < 0 || content == "" {
 		return nil, errors.New("chat: the last message cannot be continued: want one with text that the template shows")

@@ -35,7 +35,8 @@ type listOfLists struct {
 
 // add appends a list.
 func (p *listOfLists) add(items []value) {
-	if p.n += len(items) + 1; p.n > maxItems {
+	p.n += len(items) + 1
+	if p.n > maxItems {
 		fail("the parts of a list have more than %d items", maxItems)
 	}
 	p.r.step(len(items))
@@ -81,14 +82,15 @@ func columns(r *run, x value, a args) value {
 		fail("%d slices: want at most %d", n, maxRange)
 	}
 	p := listOfLists{r: r, all: list{kind: generator}}
-	size, longer := len(items)/n, len(items)%n
+	least, longer := len(items)/n, len(items)%n // the first `longer` lists have one item more than least
 	for i := range max(n, 0) {
-		n := size
+		size := least
 		if i < longer {
-			n++
+			size++
 		}
-		part := slices.Clone(items[:n])
-		if items = items[n:]; fill != nil && i >= longer {
+		part := slices.Clone(items[:size])
+		items = items[size:]
+		if fill != nil && i >= longer {
 			part = append(part, fill)
 		}
 		p.add(part)
@@ -101,10 +103,11 @@ func groupBy(r *run, x value, a args) value {
 	path, missing := a.need(0, "attribute"), a.or(1, "default", nil)
 	cased := truth(a.or(2, "case_sensitive", false))
 	grouper := func(v value) value {
-		if v = attributeAt(r, v, path); isUndefined(v) && missing != nil {
+		group := attributeAt(r, v, path)
+		if isUndefined(group) && missing != nil {
 			return missing
 		}
-		return v
+		return group
 	}
 	key := func(v value) value { return folded(r, grouper(v), cased) }
 	items := slices.Clone(iterate(r, x))
@@ -151,7 +154,7 @@ func truncate(r *run, x value, a args) value {
 	s = s[:length-len(end)]
 	if !truth(a.or(1, "killwords", false)) {
 		for i := len(s) - 1; i >= 0; i-- {
-			if s[i]&^mark == ' ' {
+			if unmarked(s[i]) == ' ' {
 				s = s[:i]
 				break
 			}
@@ -173,7 +176,7 @@ func fileSize(r *run, x value, a args) value {
 	switch {
 	case bytes == 1:
 		return text("1 Byte")
-	case math.IsNaN(bytes) || bytes < base && bytes < -1<<62:
+	case math.IsNaN(bytes) || bytes < -1<<62: // no int has the number
 		fail("filesizeformat of %v: want a number of bytes", bytes)
 	case bytes < base:
 		return text(strconv.Itoa(int(bytes)) + " Bytes")
@@ -231,7 +234,7 @@ func urlEncode(r *run, x value, _ args) value {
 func quoted(r *run, s str, safe, space string) str {
 	w := writer{r: r}
 	for i, c := range s {
-		switch plain := c &^ mark; {
+		switch plain := unmarked(c); {
 		case plain == ' ':
 			w.escape(c, space)
 		case plain < 0x80 && (isWord(plain) || strings.ContainsRune("-.~"+safe, plain)):
@@ -313,14 +316,14 @@ func unescaped(r *run, s str) str {
 	w := writer{r: r}
 	for i := 0; i < len(s); {
 		n := 1
-		if s[i]&^mark == '&' {
+		if unmarked(s[i]) == '&' {
 			// Only the next characters are searched for the entity's end, so the time stays linear.
 			ahead := s[i:min(len(s), i+maxEntity)]
-			name := func(c rune) bool { return c&^mark == '#' || isWord(c&^mark) }
+			name := func(c rune) bool { return unmarked(c) == '#' || isWord(unmarked(c)) }
 			for n < len(ahead) && name(ahead[n]) {
 				n++
 			}
-			if n < len(ahead) && ahead[n]&^mark == ';' {
+			if n < len(ahead) && unmarked(ahead[n]) == ';' {
 				n++
 			}
 			for _, c := range html.UnescapeString(ahead[:n].String()) {

@@ -25,9 +25,10 @@ const maxWidth = 10_000
 
 // readNumber parses the number at the beginning of s and returns it with the rest of s. Without digits it is 0.
 func readNumber(s str) (n int, rest str) {
-	for len(s) > 0 && s[0]&^mark >= '0' && s[0]&^mark <= '9' {
-		n = 10*n + int(s[0]&^mark-'0')
-		if s = s[1:]; n > maxWidth {
+	for len(s) > 0 && unmarked(s[0]) >= '0' && unmarked(s[0]) <= '9' {
+		n = 10*n + int(unmarked(s[0])-'0')
+		s = s[1:]
+		if n > maxWidth {
 			fail("a width or precision of %d and more: want at most %d", n, maxWidth)
 		}
 	}
@@ -41,7 +42,7 @@ func parseLayout(s str) layout {
 	l := layout{fill: ' ', precision: -1}
 	at := func(i int) rune {
 		if i < len(s) {
-			return s[i] &^ mark
+			return unmarked(s[i])
 		}
 		return 0
 	}
@@ -59,7 +60,8 @@ func parseLayout(s str) layout {
 		l.alternate, s = true, s[1:]
 	}
 	if is(at(0), "0") {
-		if s = s[1:]; !filled {
+		s = s[1:]
+		if !filled {
 			l.fill = '0'
 		}
 		if l.align == 0 {
@@ -72,7 +74,8 @@ func parseLayout(s str) layout {
 	}
 	if is(at(0), ".") {
 		rest := s[1:]
-		if l.precision, s = readNumber(rest); len(s) == len(rest) {
+		l.precision, s = readNumber(rest)
+		if len(s) == len(rest) {
 			fail("the format %q has no digits after the point", whole.String())
 		}
 	}
@@ -111,7 +114,8 @@ func (l layout) formatted(r *run, v value) str {
 		fail("the format c has a sign: want none")
 	}
 	if l.verb == 'n' { // d or g in the local language, which is none here
-		if l.verb = 'g'; isInt {
+		l.verb = 'g'
+		if isInt {
 			l.verb = 'd'
 		}
 	}
@@ -320,7 +324,7 @@ type conversion struct {
 
 // skip skips the next character of the format if it is in the set, and reports whether it was.
 func (f *percentFormat) skip(set string) bool {
-	if len(f.rest) == 0 || !strings.ContainsRune(set, f.rest[0]&^mark) {
+	if len(f.rest) == 0 || !strings.ContainsRune(set, unmarked(f.rest[0])) {
 		return false
 	}
 	f.rest = f.rest[1:]
@@ -341,8 +345,9 @@ func (f *percentFormat) readConversion() conversion {
 	item, named := f.namedValue()
 	l := layout{fill: ' ', precision: -1}
 	f.readFlags(&l)
-	if l.width = f.amount(); l.width < 0 {
-		l.align, l.width = '<', -l.width // an amount from *, which may be negative
+	l.width = f.amount()
+	if l.width < 0 { // from *
+		l.align, l.width = '<', -l.width
 	}
 	if f.skip(".") {
 		l.precision = max(0, f.amount())
@@ -352,7 +357,7 @@ func (f *percentFormat) readConversion() conversion {
 	if len(f.rest) == 0 {
 		fail("the format ends in %%: want a letter, such as s")
 	}
-	l.verb, f.rest = f.rest[0]&^mark, f.rest[1:]
+	l.verb, f.rest = unmarked(f.rest[0]), f.rest[1:]
 	switch {
 	case l.verb == '%' && l != (layout{fill: ' ', precision: -1, verb: '%'}):
 		fail("the format has a width or a flag between two %%: want %%%%")
@@ -364,10 +369,10 @@ func (f *percentFormat) readConversion() conversion {
 
 // namedValue reads (name) and returns the item of the mapping with that name. named is false if there is no name.
 func (f *percentFormat) namedValue() (item value, named bool) {
-	if len(f.rest) == 0 || f.rest[0]&^mark != '(' {
+	if len(f.rest) == 0 || unmarked(f.rest[0]) != '(' {
 		return nil, false
 	}
-	n := slices.IndexFunc(f.rest, func(c rune) bool { return c&^mark == ')' })
+	n := slices.IndexFunc(f.rest, func(c rune) bool { return unmarked(c) == ')' })
 	d, ok := f.value.(*dict)
 	if n < 0 || !ok {
 		fail("the format has %%(name), and its value is a %s: want a mapping for %%(name)s", describe(f.value))
@@ -383,7 +388,7 @@ func (f *percentFormat) namedValue() (item value, named bool) {
 // readFlags reads the flags of a conversion.
 func (f *percentFormat) readFlags(l *layout) {
 	for len(f.rest) > 0 {
-		c := f.rest[0] &^ mark
+		c := unmarked(f.rest[0])
 		if !f.skip("#0- +") {
 			return
 		}
@@ -438,33 +443,35 @@ func (l layout) percent(r *run, v value) str {
 		l.fill = '0'
 	}
 	i, f, isInt, ok := number(v)
-	whole := strings.ContainsRune("diu", l.verb)
+	decimal := strings.ContainsRune("diu", l.verb)
+	if ok && !isInt && decimal && math.Abs(f) < 1<<62 {
+		i, isInt = int(f), true // %d of a float cuts the fraction off
+	}
 	switch {
-	case ok && whole && (isInt || math.Abs(f) < 1<<62):
-		if !isInt {
-			i = int(f) // %d of a float cuts the fraction off
-		}
-		fallthrough
-	case isInt && strings.ContainsRune("oxX", l.verb):
-		if digits := max(0, l.precision); digits > 0 { // minimum number of digits
-			inner := layout{fill: '0', align: '0', width: digits, precision: -1, verb: l.verb}
-			s := inner.integer(r, max(i, -i))
-			sign := l.signOf(i < 0)
-			if l.alternate && !whole {
-				sign += "0" + string(l.verb)
-			}
-			return l.pad(r, sign, s)
-		}
-		if whole {
-			l.verb = 'd'
-		}
-		return l.integer(r, i)
+	case isInt && (decimal || strings.ContainsRune("oxX", l.verb)):
+		return l.percentInteger(r, i, decimal)
 	case ok && strings.ContainsRune("eEfFgG", l.verb):
 		return l.float(r, f)
 	}
 	fail("the format %%%c of a %s is not supported: want %%s, %%r or %%c, or %%d, %%i, %%u, %%o, %%x, %%e, %%f, %%g "+
 		"of a number", l.verb, describe(v))
 	return nil
+}
+
+// percentInteger formats an integer by the operator %. The precision is the minimum number of digits.
+func (l layout) percentInteger(r *run, i int, decimal bool) str {
+	if l.precision > 0 {
+		inner := layout{fill: '0', align: '0', width: l.precision, precision: -1, verb: l.verb}
+		sign := l.signOf(i < 0)
+		if l.alternate && !decimal {
+			sign += "0" + string(l.verb)
+		}
+		return l.pad(r, sign, inner.integer(r, max(i, -i)))
+	}
+	if decimal {
+		l.verb = 'd' // %i and %u mean %d
+	}
+	return l.integer(r, i)
 }
 
 // braces implements Python's str.format.
@@ -484,7 +491,7 @@ func (f *formatter) replaced(s str, depth int) str {
 	w := writer{r: f.r}
 	at := func(i int) rune {
 		if i < len(s) {
-			return s[i] &^ mark
+			return unmarked(s[i])
 		}
 		return 0
 	}
@@ -510,7 +517,8 @@ func (f *formatter) replaced(s str, depth int) str {
 			if at(n) == '{' {
 				level++
 			} else if at(n) == '}' {
-				if level--; level == 0 {
+				level--
+				if level == 0 {
 					break
 				}
 			}
@@ -527,17 +535,17 @@ func (f *formatter) replaced(s str, depth int) str {
 // field formats a replacement field, name!conversion:layout, given without its braces.
 func (f *formatter) field(s str, depth int) str {
 	name, conversion, how := s, rune(0), str{}
-	end := slices.IndexFunc(s, func(c rune) bool { return c&^mark == '!' || c&^mark == ':' })
+	end := slices.IndexFunc(s, func(c rune) bool { return unmarked(c) == '!' || unmarked(c) == ':' })
 	if end >= 0 {
 		name, s = s[:end], s[end:]
 	}
 	v := f.value(name) // evaluated before the fields in the layout, as automatic numbering requires
 	if end >= 0 {
-		if s[0]&^mark == '!' {
-			if len(s) < 2 || len(s) > 2 && s[2]&^mark != ':' {
+		if unmarked(s[0]) == '!' {
+			if len(s) < 2 || len(s) > 2 && unmarked(s[2]) != ':' {
 				fail("the format's conversion %q: want !s or !r", s.String())
 			}
-			conversion, s = s[1]&^mark, s[2:]
+			conversion, s = unmarked(s[1]), s[2:]
 		}
 		if len(s) > 0 {
 			how = f.replaced(s[1:], depth-1)
@@ -557,7 +565,7 @@ func (f *formatter) field(s str, depth int) str {
 
 // value returns the value of a field's name: an argument, followed by attributes or items of it.
 func (f *formatter) value(name str) value {
-	end := slices.IndexFunc(name, func(c rune) bool { return c&^mark == '.' || c&^mark == '[' })
+	end := slices.IndexFunc(name, func(c rune) bool { return unmarked(c) == '.' || unmarked(c) == '[' })
 	if end < 0 {
 		end = len(name)
 	}
@@ -580,14 +588,14 @@ func (f *formatter) value(name str) value {
 	v := f.args.need(at, key) // by position, or by name if at is -1
 	for len(rest) > 0 {
 		n := 1
-		for n < len(rest) && !strings.ContainsRune(".[]", rest[n]&^mark) {
+		for n < len(rest) && !strings.ContainsRune(".[]", unmarked(rest[n])) {
 			n++
 		}
 		part := rest[1:n]
 		switch {
-		case rest[0]&^mark == '.':
+		case unmarked(rest[0]) == '.':
 			v = attribute{constant{v}, part.String()}.eval(f.r, nil)
-		case n == len(rest) || rest[n]&^mark != ']':
+		case n == len(rest) || unmarked(rest[n]) != ']':
 			fail("a [ of the format has no ]")
 		default:
 			n++
@@ -598,7 +606,7 @@ func (f *formatter) value(name str) value {
 			v = item{constant{v}, constant{key}}.eval(f.r, nil)
 		}
 		rest = rest[n:]
-		if len(rest) > 0 && rest[0]&^mark != '.' && rest[0]&^mark != '[' {
+		if len(rest) > 0 && unmarked(rest[0]) != '.' && unmarked(rest[0]) != '[' {
 			fail("the format names %q: want name.attribute or name[item]", name.String())
 		}
 	}

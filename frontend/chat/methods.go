@@ -124,7 +124,7 @@ func pad(left, right bool) strMethod {
 		before, after := 0, 0
 		switch {
 		case left && right:
-			before = n/2 + n&(n+len(s))&1 // as CPython has it
+			before = n/2 + n&(n+len(s))&1 // as CPython: an odd space goes to the left if the width is odd
 			after = n - before
 		case left:
 			before = n
@@ -133,7 +133,8 @@ func pad(left, right bool) strMethod {
 		}
 		fill := text(" ")
 		if len(a.list) > 1 {
-			if fill = a.str(1, "fillchar"); len(fill) != 1 {
+			fill = a.str(1, "fillchar")
+			if len(fill) != 1 {
 				fail("the argument \"fillchar\" has %d characters: want one", len(fill))
 			}
 		}
@@ -167,15 +168,16 @@ func caseMethods() map[string]strMethod {
 		"capitalize": func(r *run, s str, _ args) value {
 			s = change(r, s, unicode.ToLower)
 			if len(s) > 0 {
-				s[0] = unicode.ToUpper(s[0]&^mark) | s[0]&mark
+				s[0] = unicode.ToUpper(unmarked(s[0])) | s[0]&mark
 			}
 			return s
 		},
 		"title": func(r *run, s str, _ args) value {
 			inWord := false
 			return change(r, s, func(c rune) rune {
-				before := inWord
-				if inWord = unicode.IsLetter(c); before {
+				continues := inWord
+				inWord = unicode.IsLetter(c)
+				if continues {
 					return unicode.ToLower(c)
 				}
 				return unicode.ToUpper(c)
@@ -303,7 +305,7 @@ func testMethods() map[string]strMethod {
 		},
 		"isidentifier": func(_ *run, s str, _ args) value {
 			other := func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c) }
-			return len(s) > 0 && !unicode.IsDigit(s[0]&^mark) && !hasRune(s, other)
+			return len(s) > 0 && !unicode.IsDigit(unmarked(s[0])) && !hasRune(s, other)
 		},
 		"istitle": isTitle,
 		"isupper": func(r *run, s str, _ args) value { return tests["upper"](r, s, args{}) },
@@ -329,7 +331,8 @@ func isTitle(r *run, s str, _ args) value {
 	r.step(len(s))
 	inWord, any := false, false
 	for _, c := range s {
-		switch c &^= mark; {
+		c = unmarked(c)
+		switch {
 		case unicode.IsUpper(c) && inWord, unicode.IsLower(c) && !inWord:
 			return false
 		case unicode.IsUpper(c), unicode.IsLower(c):
@@ -346,7 +349,7 @@ func expandTabs(r *run, s str, a args) value {
 	size, column := min(a.int(0, "tabsize", 8), maxRange), 0
 	w := writer{r: r}
 	for i, c := range s {
-		switch c &^ mark {
+		switch unmarked(c) {
 		case '\t':
 			if size > 0 {
 				n := size - column%size
@@ -366,7 +369,8 @@ func expandTabs(r *run, s str, a args) value {
 // findLast returns the index of the last occurrence of sub, or -1.
 func findLast(r *run, s, sub str) int {
 	for i := len(s) - len(sub); i >= 0; i-- {
-		if r.step(0); hasPrefix(r, s[i:], sub) {
+		r.step(0)
+		if hasPrefix(r, s[i:], sub) {
 			return i
 		}
 	}
@@ -386,9 +390,9 @@ func lines(r *run, s str) (all []str) {
 // line returns the length of the first line of a string, and the length of its line end.
 func line(s str) (n, end int) {
 	for i, c := range s {
-		switch c &^ mark {
+		switch unmarked(c) {
 		case '\r':
-			if i+1 < len(s) && s[i+1]&^mark == '\n' {
+			if i+1 < len(s) && unmarked(s[i+1]) == '\n' {
 				return i, 2
 			}
 			return i, 1
@@ -400,7 +404,7 @@ func line(s str) (n, end int) {
 }
 
 func hasRune(s str, is func(rune) bool) bool {
-	return slices.ContainsFunc(s, func(c rune) bool { return is(c &^ mark) })
+	return slices.ContainsFunc(s, func(c rune) bool { return is(unmarked(c)) })
 }
 
 // texts returns a list value of strings.
@@ -417,7 +421,7 @@ func change(r *run, s str, f func(rune) rune) str {
 	r.step(len(s))
 	out := make(str, len(s))
 	for i, c := range s {
-		out[i] = f(c&^mark) | c&mark
+		out[i] = f(unmarked(c)) | c&mark
 	}
 	return out
 }
@@ -434,15 +438,15 @@ func strip(r *run, s str, chars value, left, right bool) str {
 		if len(set) > fewChars {
 			table := map[rune]bool{}
 			for _, c := range set {
-				table[c&^mark] = true
+				table[unmarked(c)] = true
 			}
 			in = func(c rune) bool { return table[c] }
 		}
 	}
-	for left && len(s) > 0 && in(s[0]&^mark) {
+	for left && len(s) > 0 && in(unmarked(s[0])) {
 		s = s[1:]
 	}
-	for right && len(s) > 0 && in(s[len(s)-1]&^mark) {
+	for right && len(s) > 0 && in(unmarked(s[len(s)-1])) {
 		s = s[:len(s)-1]
 	}
 	return s
@@ -462,7 +466,7 @@ func splitBy(r *run, s str, sep value, most int) (parts []str) {
 		r.step(len(s))
 		for {
 			s = strip(r, s, nil, true, false)
-			n := slices.IndexFunc(s, func(c rune) bool { return unicode.IsSpace(c &^ mark) })
+			n := slices.IndexFunc(s, func(c rune) bool { return unicode.IsSpace(unmarked(c)) })
 			switch {
 			case len(s) == 0:
 				return parts

@@ -281,7 +281,7 @@ func hasPrefix(r *run, s, sub str) bool {
 		return false
 	}
 	for i, c := range sub {
-		if c&^mark != s[i]&^mark {
+		if unmarked(c) != unmarked(s[i]) {
 			r.step(i)
 			return false
 		}

@@ -78,9 +78,11 @@ func (t token) String() string {
 	return strconv.Quote(t.text)
 }
 
-// nest counts a level of nesting, and fails at the limit. The function that it returns ends the level.
+// nest counts a level of nesting, and fails at the limit. The function that it returns ends the level: callers write
+// defer p.nest()().
 func (p *parser) nest() func() {
-	if p.depth++; p.depth > maxDepth {
+	p.depth++
+	if p.depth > maxDepth {
 		fail("line %d: this nests more than %d deep", p.peek().line, maxDepth)
 	}
 	return func() { p.depth-- }

@@ -238,7 +238,8 @@ func (p *parser) subscript(x expr) expr {
 	for !p.op("]") {
 		switch {
 		case p.op(":"):
-			if colons++; colons > 2 {
+			colons++
+			if colons > 2 {
 				fail("line %d: a slice has at most two colons", p.peek().line)
 			}
 		case parts[colons] != nil:

@@ -99,13 +99,13 @@ func (w *writer) repr(v value) {
 // quote writes a string in quotes, with unprintable characters escaped, as Python's repr does.
 func (w *writer) quote(s str) {
 	q := '\''
-	has := func(r rune) bool { return slices.ContainsFunc(s, func(c rune) bool { return c&^mark == r }) }
+	has := func(r rune) bool { return slices.ContainsFunc(s, func(c rune) bool { return unmarked(c) == r }) }
 	if has('\'') && !has('"') {
 		q = '"' // Python prefers the quote that needs no escape
 	}
 	w.add(str{q})
 	for _, c := range s {
-		switch r := c &^ mark; {
+		switch r := unmarked(c); {
 		case w.backslashed(c, q):
 		case r == ' ' || unicode.IsPrint(r):
 			w.add(str{c})
@@ -130,7 +130,7 @@ func (w *writer) escape(c rune, s string) {
 // backslashed writes c with a backslash if both Python and JSON escape it so: the quote, a backslash, \n, \r and \t. It
 // reports whether it has written c.
 func (w *writer) backslashed(c, quote rune) bool {
-	switch c &^ mark {
+	switch unmarked(c) {
 	case quote, '\\':
 		w.add(str{'\\' | c&mark, c})
 	case '\n':
@@ -262,7 +262,7 @@ func (w *writer) jsonKey(key value, style jsonStyle) {
 func (w *writer) jsonText(s str, ascii bool) {
 	w.write(`"`)
 	for _, c := range s {
-		switch r := c &^ mark; {
+		switch r := unmarked(c); {
 		case w.backslashed(c, '"'):
 		case r == '\b':
 			w.escape(c, `\b`)

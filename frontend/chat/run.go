@@ -6,7 +6,7 @@ import "fmt"
 // recover it and return an error.
 type failure struct{ msg string }
 
-// fail ends the rendering of a template with an error of that text, by a panic that the renderer catches.
+// fail ends the parsing or rendering of a template with an error of that text.
 func fail(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
 // Limits of a run. A template that exceeds one is hostile, or does not end.
@@ -25,16 +25,18 @@ type run struct {
 	now          func(format string) string
 }
 
-// step counts n+1 steps, and fails at the limit.
+// step counts n+1 steps, n for the size of the data and one for the operation, and fails at the limit.
 func (r *run) step(n int) {
-	if r.steps += n + 1; r.steps > maxSteps {
+	r.steps += n + 1
+	if r.steps > maxSteps {
 		fail("the template takes more than %d steps", maxSteps)
 	}
 }
 
-// beginLevel counts a level of nested calls or values, and fails at the limit. higher ends the level.
+// beginLevel counts a level of nested calls or values, and fails at the limit. endLevel ends the level.
 func (r *run) beginLevel() {
-	if r.depth++; r.depth > maxDepth {
+	r.depth++
+	if r.depth > maxDepth {
 		fail("calls or values nest more than %d deep", maxDepth)
 	}
 }

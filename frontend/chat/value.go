@@ -19,6 +19,9 @@ type str []rune
 // mark is the bit that marks a character from the context. Code points need 21 bits, so it is free.
 const mark rune = 1 << 30
 
+// unmarked returns a character without its mark.
+func unmarked(c rune) rune { return c &^ mark }
+
 // text returns a string of the template, without marks.
 func text(s string) str { return str(s) }
 
@@ -47,7 +50,7 @@ func marked(s string) str {
 func (s str) String() string {
 	var b strings.Builder
 	for _, c := range s {
-		b.WriteRune(c &^ mark)
+		b.WriteRune(unmarked(c))
 	}
 	return b.String()
 }
@@ -328,8 +331,8 @@ func number(v value) (i int, f float64, isInt, ok bool) {
 	return 0, f, false, ok
 }
 
-// exact returns the value of a number: integers past 2^53 and floats near them differ. ok is false if v is NaN or no
-// number.
+// exact returns the value of a number without rounding: an integer past 2^53 differs from a float near it. ok is false
+// if v is NaN or no number.
 func exact(v value) (x *big.Float, ok bool) {
 	i, f, isInt, ok := number(v)
 	if isInt {
@@ -390,7 +393,7 @@ func equal(r *run, a, b value) bool {
 
 // same reports whether two strings have the same characters, apart from marks.
 func same(a, b str) bool {
-	return slices.EqualFunc(a, b, func(x, y rune) bool { return x&^mark == y&^mark })
+	return slices.EqualFunc(a, b, func(x, y rune) bool { return unmarked(x) == unmarked(y) })
 }
 
 // compare compares two values as Python orders them: it returns -1, 0 or 1, and fails if they have no order. In a
@@ -408,7 +411,7 @@ func compare(r *run, a, b value) int {
 	}
 	if a, ok := a.(str); ok {
 		if b, ok := b.(str); ok {
-			return slices.CompareFunc(a, b, func(x, y rune) int { return cmp.Compare(x&^mark, y&^mark) })
+			return slices.CompareFunc(a, b, func(x, y rune) int { return cmp.Compare(unmarked(x), unmarked(y)) })
 		}
 	}
 	if a, ok := a.(*list); ok {

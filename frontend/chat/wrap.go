@@ -73,8 +73,8 @@ func (w *wrapper) breakAt(word str, room int) int {
 		return room
 	}
 	for i := room - 1; i > 0; i-- {
-		if word[i]&^mark == '-' {
-			if slices.ContainsFunc(word[:i], func(c rune) bool { return c&^mark != '-' }) {
+		if unmarked(word[i]) == '-' {
+			if slices.ContainsFunc(word[:i], func(c rune) bool { return unmarked(c) != '-' }) {
 				return i + 1
 			}
 			break
@@ -84,7 +84,7 @@ func (w *wrapper) breakAt(word str, room int) int {
 }
 
 func isSpaces(s str) bool {
-	return !slices.ContainsFunc(s, func(c rune) bool { return !unicode.IsSpace(c &^ mark) })
+	return !slices.ContainsFunc(s, func(c rune) bool { return !unicode.IsSpace(unmarked(c)) })
 }
 
 // chunks splits a string into white space and words. It splits words at hyphens between letters, and around dashes of
@@ -93,7 +93,7 @@ func (w *wrapper) chunks(s str) (all []str) {
 	w.r.step(len(s))
 	dashes := make([]int, len(s)+1) // number of hyphens from a position on
 	for i := len(s) - 1; i >= 0; i-- {
-		if s[i]&^mark == '-' {
+		if unmarked(s[i]) == '-' {
 			dashes[i] = dashes[i+1] + 1
 		}
 	}
@@ -101,7 +101,7 @@ func (w *wrapper) chunks(s str) (all []str) {
 		if i < 0 || i >= len(s) {
 			return 0
 		}
-		return s[i] &^ mark
+		return unmarked(s[i])
 	}
 	for i := 0; i < len(s); {
 		end := i + 1 // of the chunk that begins at i

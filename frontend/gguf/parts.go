@@ -143,8 +143,8 @@ func join(parts []*File) (*File, error) {
 	return f, nil
 }
 
-// belongsTo returns an error if a part's metadata contradict the first part's, which describe the model. Most later
-// parts have only the metadata about parts.
+// belongsTo returns an error if a part's metadata contradict the metadata of the first part, which describe the model.
+// Most later parts have only the metadata about parts.
 func (f *File) belongsTo(first *File) error {
 	for _, kv := range f.kvs {
 		if kv.Key == splitNoKey || kv.Key == alignmentKey {

@@ -11,8 +11,8 @@ import (
 type codec interface {
 	readOne(c *cursor, what string) any
 	readMany(c *cursor, n int, what string) any
-	isOne(v any) bool
-	lenOf(v any) (n int, isMany bool)
+	isOne(v any) bool                 // whether v is a value of the type
+	lenOf(v any) (n int, isMany bool) // whether v is a slice of such values, and its length
 	// appendTo appends a value of the type, or the elements of a slice of such values, without type or count.
 	appendTo(b []byte, v any) []byte
 }
@@ -74,7 +74,8 @@ func (text) readOne(c *cursor, what string) any { return c.str(math.MaxInt, what
 func (text) readMany(c *cursor, n int, what string) any {
 	s := make([]string, n)
 	for i := range s {
-		if s[i] = c.str(math.MaxInt, what); c.err != nil {
+		s[i] = c.str(math.MaxInt, what)
+		if c.err != nil {
 			break
 		}
 	}
@@ -133,7 +134,8 @@ func (c *cursor) readArray(depth int, what string) any {
 	}
 	arrays := make([]any, n)
 	for i := range arrays {
-		if arrays[i] = c.readArray(depth+1, what); c.err != nil {
+		arrays[i] = c.readArray(depth+1, what)
+		if c.err != nil {
 			break
 		}
 	}
@@ -150,7 +152,8 @@ func (c *cursor) readType(what string) (t ValueType, ok bool) {
 	return t, c.err == nil
 }
 
-// encodedValue returns the type of v, which has one of the Go types of KV, and then v.
+// encodedValue returns the bytes of a value in a file: the number of its type, and then v. v has one of the Go types
+// that KV documents.
 func encodedValue(v any) ([]byte, error) {
 	for t, row := range valueTypes {
 		if row.codec != nil && row.codec.isOne(v) {

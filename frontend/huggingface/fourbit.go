@@ -21,7 +21,7 @@ type fourBits struct {
 	numbers, zeros        []byte // 8 numbers in a word of 32 bits; no zeros mean 8
 	scales                []float64
 	groupOf               []byte  // of each column, a word of 32 bits; nil if groups are one after the other
-	scattered             bool    // groups have no order in the file, although those of this matrix may have one
+	scattered             bool    // columns are sorted by groups, even if this matrix has them in order (desc_act)
 	bias                  int     // added to zeros
 	order                 []int64 // column order[i] of the file is column i; nil if columns are in the file's order
 }
@@ -31,8 +31,8 @@ type layout struct {
 	numbers, scales, zeros, groups string // the ends of the names of tensors
 	isRows                         bool   // the tensors have the matrix's rows; otherwise they are transposed
 
-	// numberAt and zeroAt return the word of 32 bits that has a number or a zero, and its place there, of 8. words is
-	// the number of words that have a row or, in transposed tensors, a column.
+	// numberAt and zeroAt return the index of the 32-bit word that has a number or a zero, and its place in the word, 0
+	// to 7. at is a column for numberAt, and a group for zeroAt.
 	numberAt, zeroAt func(m *fourBits, row, at int) (word, place int)
 }
 
@@ -271,7 +271,7 @@ func fourBitMatrix(r *reader, base string) (name string, t tensor, from []string
 	as := func(format ir.DType) tensor {
 		return tensor{Type: ir.Type{DType: format, Shape: ir.ShapeOf(m.rows, m.columns)}, packed: true, along: true,
 			load: func() (*ir.Data, error) {
-				m := m // the numbers are not kept
+				m := m // a copy, so that the numbers are not kept
 				if err := m.read(r, parts, true); err != nil {
 					return nil, err
 				}
@@ -331,11 +331,13 @@ func (m *fourBits) blocks(out []byte, format ir.DType) error {
 			block, fifths := out[:size], uint32(0)
 			out = out[size:]
 			g := m.group(m.column(first))
-			copy(block, scales.Bytes[2*m.scale(row, g):][:2])
+			copy(block, scales.Bytes[2*m.scale(row, g):][:2]) // two bytes, a float16
+			half := elems / 2
+			nibbles := block[size-half:]
 			for i := range elems {
 				n := m.number(row, m.column(first+i)) - m.zero(row, g) + middle
 				fifths |= uint32(n>>4) << i
-				block[size-elems/2+i%(elems/2)] |= byte(n&15) << (i / (elems / 2) * 4)
+				nibbles[i%half] |= byte(n&15) << (i / half * 4) // the second half is in the high bits
 			}
 			if format == ir.Q5_0 {
 				binary.LittleEndian.PutUint32(block[2:], fifths)

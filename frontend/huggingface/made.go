@@ -281,7 +281,8 @@ func (w *weight) load(s *stored) ([]byte, error) {
 		if w.isTurned(t) {
 			part = transpose(part, d.Dims, d.DType.BlockBytes())
 		}
-		if from = d.DType; len(w.From) == 1 { // no copy
+		from = d.DType
+		if len(w.From) == 1 { // no copy
 			all = part
 		} else {
 			all = append(all, part...)
@@ -340,19 +341,19 @@ func transpose(in []byte, dims []int, size int) []byte {
 // selectRows returns the rows of the weight that w.Rows names, in its order, from the bytes `all` of the stored tensor
 // of dtype from. Rows are slices along w.RowAxis.
 func (w *weight) selectRows(all []byte, from ir.DType) ([]byte, error) {
-	outer, row := 1, int64(1)
+	outer, rowElems := 1, int64(1) // the extents before and after the axis of rows, multiplied
 	for i, n := range w.rowed {
 		if i < w.RowAxis {
 			outer *= n
 		} else if i > w.RowAxis {
-			row *= int64(n)
+			rowElems *= int64(n)
 		}
 	}
 	unit := 1 // blocks move as wholes
 	if w.RowAxis == len(w.rowed)-1 {
 		unit = from.BlockElems()
 	}
-	bytes, err := from.BytesFor(row * int64(unit))
+	bytes, err := from.BytesFor(rowElems * int64(unit))
 	if err != nil {
 		return nil, err
 	}

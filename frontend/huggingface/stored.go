@@ -240,7 +240,7 @@ func (m scaledMatrix) scaleOf(row, column int) int {
 }
 
 // group returns the size of the largest groups of columns that all have one size and one scale. The last block of a row
-// may be shorter than the others.
+// may be shorter than the others, so it is the greatest common divisor of the block's columns and all columns.
 func (m scaledMatrix) group() int {
 	size, rest := m.block[1], m.columns
 	for rest != 0 {

@@ -209,7 +209,7 @@ func (a *Adapter) add(p pair, cfg llm.Config) error {
 	n := len(w.Shape)
 	stack, out, in := w.Shape[:n-2], w.Shape[n-2], w.Shape[n-1]
 	wantA, wantB := slices.Concat(stack, ir.Shape{ir.D(rank), in}), slices.Concat(stack, ir.Shape{out, ir.D(rank)})
-	if p.weight == embedding { // A has the tokens
+	if p.weight == embedding { // A has a row for each token, and B for each element of a token
 		wantA, wantB = ir.Shape{out, ir.D(rank)}, ir.Shape{in, ir.D(rank)}
 	}
 	for _, h := range []struct {

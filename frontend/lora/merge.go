@@ -183,13 +183,14 @@ func (s Scaled) delta(weight string) (d delta, err error) {
 			return d, err
 		}
 	}
-	if weight == embedding { // it has A's rows
-		rows := len(d.b) / d.rank
-		turned := make([]float32, len(d.b))
+	if weight == embedding { // the change is A·Bᵀ, for A [tokens, rank] and B [width, rank]
+		width := len(d.b) / d.rank
+		transposed := make([]float32, len(d.b)) // [rank, width]
 		for i, v := range d.b {
-			turned[i%d.rank*rows+i/d.rank] = v
+			row, column := i/d.rank, i%d.rank
+			transposed[column*width+row] = v
 		}
-		d.a, d.b = turned, d.a
+		d.a, d.b = transposed, d.a
 	}
 	return d, nil
 }
@@ -202,29 +203,33 @@ func addRows(x []float32, columns, first, each int, list []delta) {
 	var all sync.WaitGroup
 	for worker := range workers {
 		all.Go(func() {
-			sum := make([]float64, columns) // a row of the result
+			sum := make([]float64, columns)
 			for i := worker; i < rows; i += workers {
-				row := x[i*columns:][:columns]
-				for j, v := range row {
-					sum[j] = float64(v)
-				}
-				for _, d := range list {
-					for r := range d.rank {
-						// The conversions round products, so that all processors have the same sums.
-						b := float64(d.scale * float64(d.b[(first+i)*d.rank+r]))
-						matrix := (first + i) / each
-						for j, a := range d.a[(matrix*d.rank+r)*columns:][:columns] {
-							sum[j] += float64(b * float64(a))
-						}
-					}
-				}
-				for j, v := range sum {
-					row[j] = float32(v)
-				}
+				addRow(x[i*columns:][:columns], first+i, each, list, sum)
 			}
 		})
 	}
 	all.Wait()
+}
+
+// addRow adds the deltas to x, row number `row` of a weight. sum is working memory for a row.
+func addRow(x []float32, row, each int, list []delta, sum []float64) {
+	for j, v := range x {
+		sum[j] = float64(v)
+	}
+	matrix := row / each // of a stack
+	for _, d := range list {
+		for r := range d.rank {
+			// The conversions round products, so that all processors have the same sums.
+			b := float64(d.scale * float64(d.b[row*d.rank+r]))
+			for j, a := range d.a[(matrix*d.rank+r)*len(x):][:len(x)] {
+				sum[j] += float64(b * float64(a))
+			}
+		}
+	}
+	for j, v := range sum {
+		x[j] = float32(v)
+	}
 }
 
 // floats decodes a tensor, which may be quantized, to f32.

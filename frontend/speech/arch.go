@@ -64,8 +64,9 @@ const (
 	inGGML   spelling = 2 // whisper.cpp
 )
 
-// foreign returns the names of a model's weights in spelling s, by vkc's name. A row with N stands for all layers. It
-// stands for a weight and its bias, but in a file of whisper.cpp, a row with one more column names a single weight.
+// foreign returns the names of a model's weights in spelling s, by vkc's name. A line of the table stands for a weight
+// and its bias, and a line with N for the weights and biases of all layers. In whisper.cpp's spelling, a line with the
+// word bare stands for a single weight without an ending.
 func (a architecture) foreign(c Config, s spelling) map[string]string {
 	names := map[string]string{}
 	for _, line := range lines(a.names) {
@@ -78,7 +79,7 @@ func (a architecture) foreign(c Config, s spelling) map[string]string {
 		}
 		for i := range layers {
 			own, other := layered(line[0], i), layered(line[s], i)
-			if s == inGGML && len(line) > int(s)+1 {
+			if s == inGGML && len(line) > int(s)+1 { // bare
 				names[own+".weight"] = other
 				continue
 			}

@@ -375,7 +375,8 @@ func byteLevel(word []byte) string {
 var byteRunes = func() (table [256]rune) {
 	next := rune(256)
 	for b := range rune(256) {
-		if table[b] = b; b < '!' || b > '~' && b < 0xa1 || b == 0xad {
+		table[b] = b
+		if b < '!' || b > '~' && b < 0xa1 || b == 0xad {
 			table[b] = next
 			next++
 		}

@@ -101,8 +101,8 @@ func optionsOf(b *frontend.Builder, list []Option) options {
 }
 
 // Listen returns the graph of the encoder: input "mel" f32[Mels, Frames], as LogMel makes it, and output "encoded"
-// f32[AudioContext, Width]. Each layer of the decoder makes keys and values of the output. Listen stores those of layer
-// N, counted from 0, in states "cross_k.N" and "cross_v.N", and Step reads them.
+// f32[AudioContext, Width]. Each layer of the decoder makes keys and values of the output. Listen stores the keys and
+// values of layer N, counted from 0, in states "cross_k.N" and "cross_v.N", and Step reads them.
 func Listen(c Config, list ...Option) (*ir.Graph, error) {
 	return frontend.Build(c.graphName("listen"), func(b *frontend.Builder) {
 		m, o := newModel(b, c), optionsOf(b, list)

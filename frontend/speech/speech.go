@@ -37,8 +37,8 @@ type Config struct {
 	Vocab    int
 	NormEps  float64
 
-	// Suppressed lists tokens that the model never writes, and SuppressedFirst those it does not write first. Nil means
-	// that the file does not say.
+	// Suppressed lists tokens that the model never writes, and SuppressedFirst tokens that it does not write first. Nil
+	// means that the file does not say.
 	Suppressed, SuppressedFirst []int32
 
 	// AlignmentHeads lists the heads whose attention follows the spoken words. Nil means that the file does not say.
@@ -156,7 +156,8 @@ func FromGGUF(f *gguf.File) (Config, error) {
 	return c, c.check(arch)
 }
 
-// readSuppressed reads the tokens that are never chosen, and those that are never chosen first, if the file lists them.
+// readSuppressed reads the tokens that are never chosen, and the tokens that are never chosen first, if the file lists
+// them.
 func (c *Config) readSuppressed(f *gguf.File, prefix string) error {
 	for key, to := range map[string]*[]int32{suppressedKey: &c.Suppressed, suppressedFirstKey: &c.SuppressedFirst} {
 		if _, ok := f.Lookup(prefix + key); !ok {

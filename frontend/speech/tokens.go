@@ -22,8 +22,8 @@ const (
 	noTimestampsName = "<|notimestamps|>"
 )
 
-// controlNames returns the names of the tokens after the text tokens; text is the number of these. The order of the
-// names is the same in all models. The number of languages follows from the size of the vocabulary.
+// controlNames returns the names of the tokens that follow the text tokens. text is the number of text tokens. The
+// order of the names is the same in all models. The number of languages follows from the size of the vocabulary.
 func controlNames(c Config, text int) ([]string, error) {
 	names := []string{endName, startName}
 	last := []string{translateName, transcribeName, languageName, previousName, noSpeechName, noTimestampsName}

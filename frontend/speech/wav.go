@@ -89,16 +89,17 @@ func NewWAV(r io.Reader) (*WAV, error) {
 		case kind == "data" && !described:
 			return nil, errors.New("wav: the samples come before the chunk \"fmt \", which describes them")
 		case kind == "data":
-			if w.left = size; size == unknownSize {
-				w.left = -1
+			if size == unknownSize {
+				size = -1
 			}
-			w.size = w.left
+			w.left, w.size = size, size
 			return w, nil
 		case kind == "fmt ":
-			if described, err = true, w.readFormat(size); err != nil {
+			if err := w.readFormat(size); err != nil {
 				return nil, err
 			}
-			size = size & 1 // what is left of it
+			described = true
+			size &= 1 // the rest of the chunk: a byte of padding after an odd size
 		default:
 			size += size & 1 // chunks begin at even bytes
 		}
@@ -148,6 +149,8 @@ func (w *WAV) readFormat(size int64) error {
 	if err != nil {
 		return err
 	}
+	// The chunk has the tag (2 bytes), the channels (2), the rate (4), the bytes per second (4), the bytes of a sample
+	// of all channels (2), and the bits of a sample (2).
 	tag, bits := binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[14:])
 	if tag == tagExtensible && size >= 26 {
 		tag = binary.LittleEndian.Uint16(b[24:]) // the first bytes of the subformat

@@ -159,8 +159,8 @@ func (m model) state(b *frontend.Builder, name string, layer int, t ir.DType, po
 	return b.State(fmt.Sprintf("%s.%d", name, layer), t, m.Heads, positions, m.Width/m.Heads)
 }
 
-// decode returns the logits [1, Vocab] of the token after tokens i32[T]. length is the number of positions of the text,
-// of which tokens are the last. Their keys and values are added to the caches, of dtype cache.
+// decode returns the logits [1, Vocab] of the token after tokens i32[T], the last tokens of a text of length positions.
+// It adds the keys and values of tokens to the caches, of dtype cache.
 func (m model) decode(b *frontend.Builder, tokens frontend.Tensor, length ir.Dim, cache ir.DType) frontend.Tensor {
 	t := tokens.Dim(0)
 	start := b.DimValue(length).Sub(b.DimValue(t))
@@ -187,9 +187,9 @@ func (m model) embed(tokens, positions frontend.Tensor) frontend.Tensor {
 		Add(nn.Embedding(positions, m.w.Sub("position_embd"), ir.F32))
 }
 
-// decoder applies the decoder's layers to embedded tokens x [T, Width]. attend makes the attention of a layer to the
-// tokens, [Heads, T, D], of its normalized input. hear, if not nil, gets the queries [Heads, T, D] and the keys
-// [Heads, AudioContext, D] of a layer's attention to the sound.
+// decoder applies the decoder's layers to embedded tokens x [T, Width]. attend returns the attention of layer i to the
+// tokens, [Heads, T, D], for the layer's normalized input y. hear, if not nil, gets the queries [Heads, T, D] and the
+// keys [Heads, AudioContext, D] of a layer's attention to the sound.
 func (m model) decoder(b *frontend.Builder, x frontend.Tensor, cache ir.DType,
 	attend func(i int, l nn.Weights, y frontend.Tensor) frontend.Tensor,
 	hear func(i int, q, keys frontend.Tensor)) frontend.Tensor {

@@ -42,15 +42,16 @@ func newBPE(v *vocabulary) (model, error) {
 		return nil, err
 	}
 	var bytes [256]int32
-	some := false
+	anyByte := false // whether a byte has a token
 	for b := range bytes {
 		id, ok := all[string(printable[b])]
 		if !ok {
 			id = none
 		}
-		bytes[b], some = id, some || ok
+		bytes[b] = id
+		anyByte = anyByte || ok
 	}
-	if !some {
+	if !anyByte {
 		return nil, v.errorf("the vocabulary has no token for any byte: it is not byte-level")
 	}
 	t := &bpe{cutters: k.cutters}
@@ -81,7 +82,9 @@ func (v *vocabulary) mergePairs(all map[string]int32) (*pairs, error) {
 	}
 	pairs := newPairs(len(merges))
 	for i, text := range merges {
-		n := strings.IndexByte(text[min(1, len(text)):], ' ') + 1 // the first part may begin with a space
+		// n is the index of the space between the parts. The search begins at 1, as the first part may begin with a
+		// space.
+		n := strings.IndexByte(text[min(1, len(text)):], ' ') + 1
 		if n == 0 {
 			return nil, v.errorf("merge %d in tokenizer.ggml.merges is %q: want two parts, a space between", i, text)
 		}

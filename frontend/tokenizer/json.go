@@ -140,7 +140,8 @@ func (p *pipeline) encode(out []int32, text string, begins bool) []int32 {
 	text = p.normalized(text)
 	from := 0
 	for i := 0; i < len(text); {
-		if i += p.inner.find(text[i:]); i >= len(text) {
+		i += p.inner.find(text[i:])
+		if i >= len(text) {
 			break
 		}
 		id, n := p.inner.longest(text[i:])
@@ -356,13 +357,17 @@ func readPair(raw json.RawMessage) (pair [3][]int32) {
 			}
 		}
 	case "TemplateProcessing":
-		c, at := decodeJSON[template](kind, raw), 0 // at: the number of texts so far, A and then B
+		c := decodeJSON[template](kind, raw)
+		texts := 0 // the number of texts so far, A and then B
 		for _, part := range c.Pair {
 			if s, ok := part["SpecialToken"]; ok {
-				pair[at] = append(pair[at], c.ids(s.ID)...)
-			} else if at++; at > 2 || part["Sequence"].ID != string("AB"[at-1]) {
+				pair[texts] = append(pair[texts], c.ids(s.ID)...)
+				continue
+			}
+			if texts == 2 || part["Sequence"].ID != string("AB"[texts]) {
 				return [3][]int32{} // other orders of the texts are not supported
 			}
+			texts++
 		}
 	}
 	return pair
@@ -387,17 +392,18 @@ func (c template) ids(name string) []int32 {
 // readTemplate reads the template of a post-processor, and returns the special tokens that it lists before and after
 // the text.
 func readTemplate(raw json.RawMessage) (before, after []int32) {
-	c, text := decodeJSON[template]("TemplateProcessing", raw), false
+	c := decodeJSON[template]("TemplateProcessing", raw)
+	seenText := false
 	for _, part := range c.Single {
-		if s, ok := part["SpecialToken"]; ok {
-			if text {
-				after = append(after, c.ids(s.ID)...)
-			} else {
-				before = append(before, c.ids(s.ID)...)
-			}
-		} else {
-			bailout.Unless(!text, "a template for one text has more than one sequence")
-			text = true
+		s, isToken := part["SpecialToken"]
+		switch {
+		case !isToken:
+			bailout.Unless(!seenText, "a template for one text has more than one sequence")
+			seenText = true
+		case seenText:
+			after = append(after, c.ids(s.ID)...)
+		default:
+			before = append(before, c.ids(s.ID)...)
 		}
 	}
 	return before, after

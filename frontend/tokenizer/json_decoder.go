@@ -96,17 +96,11 @@ func stripped(part, content string, start, stop int) string {
 	if content == "" {
 		return part
 	}
-	for range start {
-		rest, ok := strings.CutPrefix(part, content)
-		if part = rest; !ok {
-			break
-		}
+	for i := 0; i < start && strings.HasPrefix(part, content); i++ {
+		part = part[len(content):]
 	}
-	for range stop {
-		rest, ok := strings.CutSuffix(part, content)
-		if part = rest; !ok {
-			break
-		}
+	for i := 0; i < stop && strings.HasSuffix(part, content); i++ {
+		part = part[:len(part)-len(content)]
 	}
 	return part
 }
@@ -167,7 +161,8 @@ func readCTC(raw json.RawMessage) decoder {
 			if i > 0 && part == parts[i-1] {
 				continue
 			}
-			if part = strings.ReplaceAll(part, c.Pad, ""); c.Cleanup {
+			part = strings.ReplaceAll(part, c.Pad, "")
+			if c.Cleanup {
 				part = cleanUp(part)
 				if c.Delimiter != "" {
 					part = strings.ReplaceAll(part, c.Delimiter, " ")

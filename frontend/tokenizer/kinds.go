@@ -97,7 +97,8 @@ func until(match matcher) cutter {
 		}
 		for i := 0; ; {
 			_, n := next(text[i:])
-			if i += n; i == len(text) || match(text[i:]) > 0 {
+			i += n
+			if i == len(text) || match(text[i:]) > 0 {
 				return i
 			}
 		}
@@ -208,7 +209,8 @@ func lineEnds(text string) int {
 		if c&space == 0 {
 			break
 		}
-		if i += n; c&newline != 0 {
+		i += n
+		if c&newline != 0 {
 			end = i
 		}
 	}
@@ -265,10 +267,10 @@ func unsuffixed(digits int, letters class, lines bool, white cutter) cutter {
 	}
 }
 
-// signRun matches  ?[^...]+, where the classes not stand for the dots.
-func signRun(text string, not class) int {
+// signRun returns the length of a match of  ?[^...]+ with the classes `excluded` in the brackets, or 0.
+func signRun(text string, excluded class) int {
 	body := strings.TrimPrefix(text, " ")
-	if n := prefixWithout(body, not); n > 0 {
+	if n := prefixWithout(body, excluded); n > 0 {
 		return len(text) - len(body) + n
 	}
 	return 0
@@ -458,7 +460,8 @@ func threesFromEnd(text string) int {
 	return prefixUpTo(text, number, 3)
 }
 
-// groups returns the length of the digits that repeated matches of \d{1,3}(?=(?:\d{3})*\b) cover.
+// groups returns the length of the digits that repeated matches of \d{1,3}(?=(?:\d{3})*\b) cover: the digits of
+// a number, at most maxNumber, or none if a letter follows them.
 func groups(text string) int {
 	i := 0
 	for range maxNumber {

@@ -83,7 +83,8 @@ func (p *pattern) add(in instruction) int {
 	return len(p.code) - 1
 }
 
-// slot returns the number of a new note.
+// slot returns a number for an instruction. A match notes the positions at which the instruction fails under this
+// number.
 func (p *pattern) slot() int {
 	p.slots++
 	return p.slots - 1
@@ -267,7 +268,8 @@ func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 				m.succeed(base, trail, look)
 				return at, true
 			}
-			if failed = has(m.fails, bit); failed {
+			failed = has(m.fails, bit)
+			if failed {
 				break
 			}
 			m.note(bit)
@@ -338,7 +340,8 @@ func (m *matching) all(pc, at int) (end int, failed bool) {
 		end, count = end+n, count+1
 		failed = in.most < 0 && has(m.fails, in.slot*size+end)
 	}
-	if failed = failed || count < in.least; !failed && in.most < 0 && end > at {
+	failed = failed || count < in.least
+	if !failed && in.most < 0 && end > at {
 		m.stack = append(m.stack, branch{pc, end, at, len(m.trail)})
 	}
 	return end, failed

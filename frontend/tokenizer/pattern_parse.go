@@ -503,17 +503,18 @@ func (p *patternParser) classPart() func(r rune) bool {
 		if p.rest != "" && strings.ContainsRune("sSdDwWhHpP", rune(p.rest[0])) {
 			return p.escapedSet()
 		}
-		if low = p.next(); low == 'b' { // in a set, \b is a backspace
-			low = '\b'
-		} else {
-			low = p.escapedRune(low)
+		escape := p.next()
+		low = '\b' // in a set, \b is a backspace
+		if escape != 'b' {
+			low = p.escapedRune(escape)
 		}
 	}
 	high := low
 	// A minus before ] or [ stands for itself.
 	if strings.HasPrefix(p.rest, "-") && !strings.HasPrefix(p.rest, "-]") && !strings.HasPrefix(p.rest, "-[") {
 		p.rest = p.rest[1:]
-		if high = p.next(); high == '\\' {
+		high = p.next()
+		if high == '\\' {
 			bailout.Unless(p.rest == "" || !strings.ContainsRune("sSdDwWhHpP", rune(p.rest[0])),
 				"a range of a set ends with a class")
 			high = p.escapedRune(p.next())

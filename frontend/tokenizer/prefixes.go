@@ -35,7 +35,7 @@ func newPrefixes(tokens map[string]int32) prefixes {
 	spans := []span{{0, len(texts)}}
 	p.nodes = append(p.nodes, prefix{id: none})
 	bytes.WriteByte(0)
-	depth, last := 0, 1 // nodes are made level by level
+	depth, last := 0, 1 // nodes are made level by level; last is the index after the current level
 	for at := 0; at < len(p.nodes); at++ {
 		if at == last {
 			depth, last = depth+1, len(p.nodes)
@@ -46,7 +46,7 @@ func newPrefixes(tokens map[string]int32) prefixes {
 			lo++
 		}
 		p.nodes[at].children = uint32(len(p.nodes))
-		for lo < hi {
+		for lo < hi { // a child for each next byte
 			b, from := texts[lo][depth], lo
 			for lo < hi && texts[lo][depth] == b {
 				lo++

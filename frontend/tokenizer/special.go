@@ -68,7 +68,8 @@ func (t *Tokenizer) encode(out []int32, text string, parts []part, begins bool) 
 		if parts[0].special {
 			names, seen = &t.markup, parts[0].end
 		}
-		if i += names.find(text[i:parts[0].end]); i == parts[0].end {
+		i += names.find(text[i:parts[0].end])
+		if i == parts[0].end {
 			continue
 		}
 		id, n := names.longest(text[i:seen])

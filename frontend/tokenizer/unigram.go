@@ -63,9 +63,9 @@ func newUnigram(v *vocabulary) (model, error) {
 	return t, nil
 }
 
-// step is the best segmentation of the text up to a position: its score, and its last token, id, which starts at from.
-// The score is rounded as in SentencePiece, because that affects the choice between segmentations that differ only in
-// the order of their tokens.
+// step is the end of the best segmentation of the text up to a position: the score of the segmentation, and its last
+// token, id, which starts at from. The score is rounded as in SentencePiece, because that affects the choice between
+// segmentations that differ only in the order of their tokens.
 type step struct {
 	score float64
 	from  int
@@ -200,7 +200,8 @@ func parseCharsmap(key string, data []byte) (m charsmap, err error) {
 		return m, fmt.Errorf("%s has %d bytes: want 4 for a length, and so on", key, len(data))
 	}
 	size := binary.LittleEndian.Uint32(data) // of the nodes, four bytes each
-	if data = data[4:]; size%4 != 0 || uint64(size) > uint64(len(data)) {
+	data = data[4:]
+	if size%4 != 0 || uint64(size) > uint64(len(data)) {
 		return m, fmt.Errorf("%s has %d bytes behind a length of %d: want at least that, a multiple of 4",
 			key, len(data), size)
 	}
@@ -239,7 +240,10 @@ func (m *charsmap) node(at uint32) uint32 {
 
 // children returns the distance from a node to its children: bits 10 to 30, times 256 if bit 9 is set. The index of the
 // child with byte b is the exclusive or of the node's index, this distance and b.
-func children(node uint32) uint32 { return node >> 10 << (node & (1 << 9) >> 6) }
+func children(node uint32) uint32 {
+	shift := node & (1 << 9) >> 6 // 8 if bit 9 is set, or else 0
+	return node >> 10 << shift
+}
 
 // find returns the longest sequence of the map with which a text begins: at is the offset of its replacement in
 // m.texts, and n its length, or 0 if there is none.

@@ -210,7 +210,7 @@ var endNames = map[string]bool{
 	"<|END_OF_TURN_TOKEN|>": true,
 }
 
-// ends returns the tokens that end a text or an answer: those that the metadata names, and those with usual names.
+// ends returns the tokens that end a text or an answer: tokens that the metadata names, and tokens with usual names.
 func (v *vocabulary) ends() map[int32]bool {
 	ends := map[int32]bool{}
 	for _, role := range []string{"eos", "eot", "eom"} {

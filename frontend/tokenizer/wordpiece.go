@@ -87,11 +87,12 @@ func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 	word, chars := append(buffer[:0], blank...), 0
 	endWord := func() {
 		if chars > 0 {
-			var ok bool
-			if out, ok = known.get(out, string(word)); !ok {
-				at, s := len(out), string(word)
+			s, begin := string(word), len(out)
+			var cached bool
+			out, cached = known.get(out, s)
+			if !cached {
 				out = t.word(out, s, chars)
-				known.put(s, out[at:])
+				known.put(s, out[begin:])
 			}
 		}
 		word, chars = word[:len(blank)], 0
@@ -112,7 +113,8 @@ func (t *wordPiece) encode(out []int32, text string, _ bool) []int32 {
 		case alone:
 			endWord()
 		}
-		if chars++; chars <= maxPieceWord { // a longer word is unknown, so its rest does not matter
+		chars++
+		if chars <= maxPieceWord { // a longer word is unknown, so its rest does not matter
 			word = utf8.AppendRune(word, c.as)
 		}
 		if c.role == alone {

@@ -36,7 +36,7 @@ func (w *words) get(out []int32, word string) (all []int32, ok bool) {
 // put caches the tokens of a word, if they fit into an entry.
 func (w *words) put(word string, ids []int32) {
 	if place := w.slotsOf(word); place != nil && len(ids) <= maxWordIDs {
-		place[1] = place[0]
+		place[1] = place[0] // the older word of the two is lost
 		s := &place[0]
 		s.size, s.count = uint8(copy(s.word[:], word)), uint8(copy(s.ids[:], ids))
 	}

@@ -57,14 +57,17 @@ func unescaped(name string) string {
 			b.WriteByte(name[i])
 			continue
 		}
-		i++ // to the character after the backslash
-		if at := strings.IndexByte("tnr", name[i]); at >= 0 {
+		i++                                                     // to the character after the backslash
+		digits := name[min(i+1, len(name)):min(i+3, len(name))] // of \xNN
+		code, err := strconv.ParseUint(digits, 16, 8)
+		at := strings.IndexByte("tnr", name[i])
+		switch {
+		case at >= 0:
 			b.WriteByte("\t\n\r"[at])
-		} else if n, err := strconv.ParseUint(name[min(i+1, len(name)):min(i+3, len(name))], 16, 8); name[i] == 'x' &&
-			err == nil {
-			b.WriteByte(byte(n))
+		case name[i] == 'x' && err == nil:
+			b.WriteByte(byte(code))
 			i += 2
-		} else {
+		default:
 			b.WriteByte(name[i])
 		}
 	}
@@ -109,9 +112,10 @@ func (r *folderReader) writeWorld() {
 	tokens, types := make([]string, size), slices.Repeat([]int32{int32(normal)}, size)
 	for id := range tokens {
 		name, ok := names[id]
-		if tokens[id] = name; !ok {
-			tokens[id], types[id] = fmt.Sprintf("[PAD%d]", id), int32(unused)
+		if !ok {
+			name, types[id] = fmt.Sprintf("[PAD%d]", id), int32(unused)
 		}
+		tokens[id] = name
 	}
 	types[0] = int32(control) // token 0 ends a text
 	if r.tokenIDs("eos_token_id") == nil {

@@ -92,8 +92,8 @@ func FromFolder(config, preprocessor []byte, tensors map[string]ir.Type) (*llm.F
 		c.set["attention.layer_norm_epsilon"] = float32(c.number(c.vision, "layer_norm_eps"))
 	}
 	p.folder.set(c)
-	for key, name := range map[string]string{"image_mean": "image_mean", "image_std": "image_std"} {
-		if list := c.floats(c.preprocessor[name]); list != nil {
+	for _, key := range []string{"image_mean", "image_std"} {
+		if list := c.floats(c.preprocessor[key]); list != nil {
 			c.set[key] = list
 		}
 	}
@@ -157,7 +157,7 @@ func folderClasses() (list []string) {
 	return list
 }
 
-// number returns a whole or other number of at least 0.
+// number returns the number at a key. It records an error unless the number is 0 to maxPixels.
 func (c *folderConfig) number(in map[string]any, key string) float64 {
 	n, _ := in[key].(json.Number)
 	v, err := n.Float64()
@@ -291,7 +291,8 @@ func origins(name, from, change string, tensors map[string]ir.Type) (list []llm.
 	return list
 }
 
-// merge returns the side of the squares that make one row, for a number of rows of a square picture.
+// merge returns the side, in patches, of the squares that the projector makes one row each of. rows is the number of
+// rows of a picture of image_size pixels to a side.
 func (c *folderConfig) merge(rows float64) int {
 	image, _ := c.set["image_size"].(uint32)
 	patch, _ := c.set["patch_size"].(uint32)

@@ -25,8 +25,8 @@ func siglipFolder(prefix string) string {
 		v.blk.N.ffn_down TOWERencoder.layers.N.mlp.fc2`, "TOWER", prefix)
 }
 
-// gemma3 is Gemma 3's (Gemma Team 2025, arXiv:2503.19786): a SigLIP tower (Zhai et al. 2023, arXiv:2303.15343), the
-// mean of each square of patches, a norm, and a matrix.
+// gemma3 is the projector of Gemma 3 (Gemma Team 2025, arXiv:2503.19786): after a SigLIP tower (Zhai et al. 2023,
+// arXiv:2303.15343), the mean of each square of patches, a norm, and a matrix.
 var gemma3 = projector{
 	name:  "gemma3",
 	merge: 4,

@@ -6,9 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// llava is LLaVA 1.5's (Liu et al. 2023, arXiv:2310.03744): a CLIP tower (Radford et al. 2021, arXiv:2103.00020) and
-// two matrices with GELU between them. Files leave out the tower's last layer, which LLaVA does not use. LLaVA 1.6 also
-// reads squares of large pictures.
+// llava is the projector of LLaVA 1.5 (Liu et al. 2023, arXiv:2310.03744): after a CLIP tower (Radford et al. 2021,
+// arXiv:2103.00020), two matrices with GELU between them. Files leave out the tower's last layer, which LLaVA does not
+// use. LLaVA 1.6 also reads squares of large pictures.
 var llava = projector{
 	name:   "mlp",
 	merge:  1,

@@ -3,6 +3,7 @@ package vision
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 )
 
 // orientation returns how the camera was held: tag 0x112 of a JPEG's Exif data, 1 to 8. It is 1, upright, if the file
@@ -63,22 +64,23 @@ func (p *Picture) turned(orientation int) *Picture {
 	if orientation == 1 {
 		return p
 	}
-	o := orientation - 1
+	transposed := orientation >= 5 // rows become columns
+	fromRight := slices.Contains([]int{2, 3, 7, 8}, orientation)
+	fromBelow := slices.Contains([]int{3, 4, 6, 7}, orientation)
 	up := &Picture{Width: p.Width, Height: p.Height, Pixels: make([]byte, len(p.Pixels))}
-	if o >= 4 { // rows become columns
+	if transposed {
 		up.Width, up.Height = p.Height, p.Width
 	}
 	for y := range up.Height {
 		for x := range up.Width {
 			column, row := x, y
-			if o >= 4 {
+			if transposed {
 				column, row = y, x
 			}
-			// These are mirrored along a row, or along a column below.
-			if o == 1 || o == 2 || o == 6 || o == 7 {
+			if fromRight {
 				column = p.Width - 1 - column
 			}
-			if o == 2 || o == 3 || o == 5 || o == 6 {
+			if fromBelow {
 				row = p.Height - 1 - row
 			}
 			copy(up.Pixels[3*(y*up.Width+x):][:3], p.Pixels[3*(row*p.Width+column):])

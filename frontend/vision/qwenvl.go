@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/nn"
 )
 
-// qwen2VL is Qwen2-VL's (Wang et al. 2024, arXiv:2409.12191): pictures of any size, rotary positions in two directions,
-// and an MLP over squares of patches.
+// qwen2VL is the projector of Qwen2-VL (Wang et al. 2024, arXiv:2409.12191), with its tower: pictures of any size,
+// rotary positions in two directions, and an MLP over squares of patches.
 var qwen2VL = projector{
 	name:      "qwen2vl_merger",
 	merge:     2,
@@ -72,8 +72,8 @@ func (c *folderConfig) qwen(mean, deviation []float32) {
 	c.pixels()
 }
 
-// qwen25VL is Qwen2.5-VL's (Bai et al. 2025, arXiv:2502.13923): Qwen2-VL with RMS norms, gated feed-forward layers, and
-// attention in windows.
+// qwen25VL is the projector of Qwen2.5-VL (Bai et al. 2025, arXiv:2502.13923): qwen2VL with RMS norms, gated
+// feed-forward layers, and attention in windows.
 var qwen25VL = func() projector {
 	p := qwen2VL
 	p.name, p.rms = "qwen2.5vl_merger", true
@@ -108,8 +108,8 @@ var qwen25VL = func() projector {
 	return p
 }()
 
-// qwen3VL is Qwen3-VL's (Bai et al. 2025, arXiv:2511.21631): Qwen2-VL with learned positions besides the rotary ones,
-// and outputs of further layers.
+// qwen3VL is the projector of Qwen3-VL (Bai et al. 2025, arXiv:2511.21631): qwen2VL with learned positions besides the
+// rotary ones, and outputs of further layers.
 var qwen3VL = func() projector {
 	p := qwen2VL
 	p.name = "qwen3vl_merger"

@@ -138,8 +138,8 @@ func part(table []float32, width, first, n int) []float32 {
 // picture, the filter is wider, so that every input pixel contributes. It is linear or, with cubic, Keys' cubic (1981)
 // with a = -0.5.
 func filter(n, padded, to int, cubic bool) []float32 {
-	scale, before := float64(padded)/float64(to), (padded-n)/2
-	wide := max(scale, 1)
+	scale, before := float64(padded)/float64(to), (padded-n)/2 // before: pixels of padding at the beginning
+	wide := max(scale, 1)                                      // how many times wider the filter is
 	reach := float64(wide)
 	if cubic {
 		reach = float64(2 * wide)

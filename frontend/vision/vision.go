@@ -328,7 +328,8 @@ func (r *metadata) colors(key string) (c [3]float64) {
 	if err == nil && len(list) != 3 {
 		err = fmt.Errorf("metadata %q has %d numbers: want 3, for red, green and blue", "clip.vision."+key, len(list))
 	}
-	if r.err = errors.Join(r.err, err); err != nil {
+	r.err = errors.Join(r.err, err)
+	if err != nil {
 		return c
 	}
 	for i, v := range list {
@@ -644,8 +645,8 @@ func (t tower) embed(pixels frontend.Tensor) frontend.Tensor {
 	return x
 }
 
-// interpolated returns learned positions of a picture of any size: the table is a square, of which the corners are the
-// picture's corners, and positions between are linear.
+// interpolated returns learned positions of a picture of any size. The table is a square of places over the picture,
+// corner on corner, and patches between the places interpolate linearly.
 func (t tower) interpolated(table nn.Weights) frontend.Tensor {
 	side := tableSide(t.Types["v.position_embd.weight"])
 	along := func(at frontend.Tensor, axis int) (low, high, share frontend.Tensor) {
@@ -750,7 +751,7 @@ func (t tower) inWindow() frontend.Tensor {
 	return same(t.rows).And(same(t.columns))
 }
 
-// deepstack makes elements of rows of the output x of a layer.
+// deepstack makes the elements that a layer of Config.Deepstack adds to the rows, [N, Out], from the layer's output x.
 func (t tower) deepstack(x frontend.Tensor, layer int) frontend.Tensor {
 	w := t.w.Sub(fmt.Sprintf("v.deepstack.%d", layer))
 	h := nn.LayerNorm(t.merged(x), w.Sub("norm"), t.NormEps)
