@@ -128,7 +128,7 @@ func encode[T Element](d *ir.Data, values []T) error {
 	case isBits[T](to) || from == to:
 		copy(d.Bytes, raw)
 		return nil
-	case to.IsFloat():
+	case from.IsFloat():
 		floats := make([]float64, len(values))
 		ir.DecodeFloats(floats, from, raw)
 		ir.EncodeFloats(d.Bytes, to, floats)
@@ -136,6 +136,14 @@ func encode[T Element](d *ir.Data, values []T) error {
 	}
 	ints := make([]int64, len(values))
 	ir.DecodeInts(ints, from, raw)
+	if to.IsFloat() {
+		floats := make([]float64, len(values))
+		for i, v := range ints {
+			floats[i] = ir.IntToFloat(v, to)
+		}
+		ir.EncodeFloats(d.Bytes, to, floats)
+		return nil
+	}
 	low, high := ir.IntRange(to)
 	for i, v := range ints {
 		if v < low || v > high {
@@ -161,7 +169,7 @@ func decode[T Element](out []T, d *ir.Data) error {
 		if !ok {
 			narrow = make([]float32, len(out))
 		}
-		if err := quant.DequantizeParallel(narrow, t, d.Bytes); err != nil || ok {
+		if err := quant.DequantizeParallel(narrow, t, d.Bytes); err != nil || ok { // ok: narrow is out
 			return err
 		}
 		for i, v := range narrow {

@@ -86,6 +86,14 @@ func TestOfType(t *testing.T) {
 	}
 }
 
+// TestOfTypeRoundsOnce: int64 values are rounded to a float dtype once, without a detour over float64.
+func TestOfTypeRoundsOnce(t *testing.T) {
+	values := vkc.Must(vkc.Values[float32](vkc.Must(vkc.OfType(ir.F32, []int64{1<<60 + 1<<36 + 1}, 1))))
+	if want := float32(1<<60 + 1<<37); values[0] != want {
+		t.Errorf("f32 of 2^60+2^36+1 is %v, want %v", values[0], want)
+	}
+}
+
 func TestBits(t *testing.T) {
 	for dt, bits := range map[ir.DType]uint16{ir.F16: 0x3e00, ir.BF16: 0x3fc0} { // 1.5
 		d, err := vkc.OfType(dt, []uint16{bits, bits}, 2)

@@ -152,8 +152,8 @@ func RoundTo(v float64, t DType) float64 {
 	return v
 }
 
-// FloatToInt converts by op cast's rule: truncate, saturate, NaN to 0; to bool
-// is v != 0.
+// FloatToInt converts a float to integer dtype t as op cast does: it truncates and saturates, and NaN becomes 0. For
+// bool it returns 1 if v is not 0.
 func FloatToInt(v float64, t DType) int64 {
 	lo, hi := IntRange(t)
 	switch {
@@ -176,7 +176,7 @@ func IntToFloat(x int64, t DType) float64 {
 	if t == F64 || x > -1<<53 && x < 1<<53 {
 		return f
 	}
-	if f < 1<<63 && int64(f) == x {
+	if f < 1<<63 && int64(f) == x { // f is exact
 		return f
 	}
 	b := math.Float64bits(f)
@@ -206,9 +206,9 @@ func roundF16(v float64) uint16 { return float16.Fromfloat32(stickyF32(v)).Bits(
 func roundBF16(v float64) uint16 {
 	b := math.Float32bits(stickyF32(v))
 	if v != v {
-		return uint16(b>>16) | 0x40
+		return uint16(b>>16) | 0x40 // a quiet NaN, also if only the lower half had bits
 	}
-	return uint16((b + 0x7fff + (b >> 16 & 1)) >> 16)
+	return uint16((b + 0x7fff + (b >> 16 & 1)) >> 16) // adds half of the last place, or just less if that is even
 }
 
 // stickyF32 truncates to float32 towards zero and sets the last bit if the result is inexact (round to odd). Rounding
@@ -291,7 +291,7 @@ func (t DType) encodeSmall(v float64) byte {
 	a := math.Abs(v)
 	_, exponent := math.Frexp(a)
 	exponent = max(exponent-1, f.Least)
-	if a < 2*f.Largest {
+	if a < 2*f.Largest { // round to a multiple of the last place, 2^(exponent-Mantissa)
 		a = math.Ldexp(math.RoundToEven(math.Ldexp(a, f.Mantissa-exponent)), exponent-f.Mantissa)
 	}
 	if a > f.Largest {
@@ -344,7 +344,8 @@ func (t DType) setCode(dst []byte, i int, code byte) {
 	dst[i/perByte] = dst[i/perByte]&^(mask<<shift) | code&mask<<shift
 }
 
-// Bitcast reinterprets the bits of a float or integer of dtype from as dtype to. Both dtypes have the same size.
+// Bitcast reinterprets the bits of a number of dtype `from` as dtype `to`, which has the same size. The number is f if
+// `from` is a float dtype, and otherwise i. The result is returned in the same way.
 func Bitcast(f float64, i int64, from, to DType) (float64, int64) {
 	var bits [8]byte
 	if from.IsFloat() {

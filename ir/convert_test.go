@@ -246,6 +246,18 @@ func TestIntsWrap(t *testing.T) {
 	}
 }
 
+// TestIntsRoundOnce: a float type rounds an integer once, although float64 cannot represent the integer: it is just
+// above the middle of two values of f32, and float64 rounds it to the middle.
+func TestIntsRoundOnce(t *testing.T) {
+	d, err := FromInts(F32, []int64{1<<60 + 1<<36 + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Floats(); err != nil || got[0] != 1<<60+1<<37 {
+		t.Errorf("f32 of 2^60+2^36+1 is %v (%v), want 2^60+2^37", got, err)
+	}
+}
+
 // TestElemText: every value of the small types and random ones of the others
 // read back from text to the same bits.
 func TestElemText(t *testing.T) {

@@ -148,7 +148,7 @@ func FromInts(t DType, values []int64, dims ...int) (*Data, error) {
 	if t.IsFloat() || t.IsBlock() {
 		fs := make([]float64, len(values))
 		for i, v := range values {
-			fs[i] = float64(v)
+			fs[i] = IntToFloat(v, t)
 		}
 		return FromFloats(t, fs, dims...)
 	}
