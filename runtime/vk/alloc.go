@@ -1,6 +1,7 @@
 package vk
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -31,14 +32,13 @@ func (b *block) alloc(size, align uint64) (offset uint64, ok bool) {
 	for i, s := range b.free {
 		pad := -s.offset & (align - 1) // distance to the next multiple of align
 		if pad <= s.size && size <= s.size-pad && (best < 0 || s.size < b.free[best].size) {
-			best = i
+			best, offset = i, s.offset+pad
 		}
 	}
 	if best < 0 {
 		return 0, false
 	}
 	s := b.free[best]
-	offset = s.offset + -s.offset&(align-1)
 	// The parts of the free span before and after the allocation stay free.
 	var rest []span
 	if offset > s.offset {
@@ -59,13 +59,9 @@ func (b *block) release(offset uint64) error {
 		return fmt.Errorf("vk: free of offset %d, which is not allocated", offset)
 	}
 	delete(b.used, offset)
-	// at is the index of the first free span after the freed one. Spans from to to-1 are merged with it.
-	at, _ := slices.BinarySearchFunc(b.free, offset, func(s span, o uint64) int {
-		if s.offset < o {
-			return -1
-		}
-		return 1
-	})
+	// at is the index of the first free span after the freed one. b.free[from:to] are the free spans next to it, which
+	// it is merged with.
+	at, _ := slices.BinarySearchFunc(b.free, offset, func(s span, o uint64) int { return cmp.Compare(s.offset, o) })
 	freed, from, to := span{offset, size}, at, at
 	if at < len(b.free) && b.free[at].offset == offset+size {
 		freed.size += b.free[at].size

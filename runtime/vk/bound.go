@@ -2,10 +2,10 @@ package vk
 
 import "slices"
 
-// bound is a recording of the program's steps that is bound to the tensors of a run: kernels read and write these
-// directly, instead of the program's own buffers. It begins with copies of the inputs that kernels cannot read
-// directly. It saves the other copies. It also saves the gaps between several recordings: the device is idle for
-// microseconds in each gap (M-token-gap).
+// bound is a recording of the program's steps in which kernels read and write the tensors of a run directly, instead of
+// the program's own buffers. It begins with copies of the inputs that kernels cannot read directly. The other tensors
+// need no copies. It also saves time because it is one recording: between two recordings the device is idle for
+// microseconds (M-token-gap).
 type bound struct {
 	resources
 	key       boundKey
@@ -37,7 +37,7 @@ func (r *runResources) bind(e *Executable, inputs []bufferCopy, j *job) *bound {
 		return nil
 	}
 	at := slices.IndexFunc(r.bound, func(b *bound) bool { return b.key.equal(&r.key) })
-	if at < 0 {
+	if at < 0 { // The first run with a key only keeps the key: it may not come again.
 		if len(r.bound) == maxBound {
 			_ = r.bound[maxBound-1].Close() // cannot fail: it only retires the resources
 			r.bound = r.bound[:maxBound-1]
@@ -157,7 +157,8 @@ func (b *bound) record(e *Executable, symbols map[string]int64) {
 		}
 	}
 	bindings := e.bind(ranges, &b.resources)
-	if bindings.grids, bindings.gridsAt = counts, countsAt; b.key.full {
+	bindings.grids, bindings.gridsAt = counts, countsAt
+	if b.key.full {
 		bindings.symbols = symbols
 	}
 	b.recording = e.recordSteps("steps of "+e.program.Name+" on tensors", bindings, symbols, b.key.before)

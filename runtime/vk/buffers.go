@@ -143,7 +143,8 @@ func (m *programMemory) placeWeights(opt LoadOptions) {
 			if b.borrowed || rarely != onlyNamed(b.Buffer, opt.HostFirst) {
 				continue
 			}
-			if b.inHost = used+uint64(b.Bytes) > opt.WeightRoom; !b.inHost {
+			b.inHost = used+uint64(b.Bytes) > opt.WeightRoom
+			if !b.inHost {
 				used += uint64(b.Bytes)
 			}
 		}

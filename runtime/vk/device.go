@@ -303,7 +303,8 @@ func (d *Device) enter(doing string) error {
 func (l *lifetimes) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inside--; l.inside == 0 {
+	l.inside--
+	if l.inside == 0 {
 		l.left.Broadcast()
 	}
 }

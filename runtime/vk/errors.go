@@ -165,8 +165,10 @@ func (e *OutOfMemoryError) Error() string {
 		fmt.Fprintf(&b, ", limited to %s", formatBytes(e.Limit))
 	}
 	fmt.Fprintf(&b, "): %s", e.Result)
-	for i, owner := range e.Use.Largest() {
-		fmt.Fprintf(&b, "%s %s %s", []string{"; in use are", ","}[min(i, 1)], formatBytes(e.Use[owner]), owner)
+	separator := "; in use are"
+	for _, owner := range e.Use.Largest() {
+		fmt.Fprintf(&b, "%s %s %s", separator, formatBytes(e.Use[owner]), owner)
+		separator = ","
 	}
 	if e.Smaller != "" {
 		b.WriteString("; " + e.Smaller)

@@ -165,7 +165,7 @@ func (e *Executable) capacities(in map[string]*ir.Data) []int64 {
 		return nil
 	}
 	n := len(e.program.Inputs)
-	// exact has the sizes of this run's tensors, whole the maximum sizes of the same inputs, and all their memory.
+	// exact has the sizes of this run's tensors, whole the maximum sizes of the same inputs; all is the sum of whole.
 	exact, whole, all := make([]int64, n), make([]int64, n), int64(0)
 	for i, port := range e.program.Inputs {
 		if d := in[port.Name]; d != nil && int64(len(d.Bytes)) > smallHostInput {
@@ -191,8 +191,8 @@ func (r *runResources) missingBytes(capacities []int64) (n int64) {
 	return n
 }
 
-// acquire returns the resources for a run, and the capacities of its larger inputs. For an asynchronous run these are
-// the resources of the next element of the ring. It starts again at element 0 in two cases:
+// acquire returns the resources for a run, and the capacities of its larger inputs. For an asynchronous run it returns
+// the next element of the ring. It goes back to element 0 in two cases:
 //
 //   - The next element would exceed the memory for larger inputs. If element 0 does too, all of that memory is freed
 //     first.

@@ -165,7 +165,8 @@ func (m *memoryUse) reserve(owner runtime.MemoryOwner, size, limit uint64) bool 
 func (m *memoryUse) release(owner runtime.MemoryOwner, size uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.bytes[owner] -= size; m.bytes[owner] == 0 {
+	m.bytes[owner] -= size
+	if m.bytes[owner] == 0 {
 		delete(m.bytes, owner)
 	}
 }

@@ -190,10 +190,11 @@ func (d nativeDevice) robust() Robustness { return Robustness(C.vkc_device_robus
 // nativeMessages returns the first messages and the number of all.
 func nativeMessages() (texts []string, total int) {
 	total = int(C.vkc_message_count())
-	buf := (*C.char)(C.malloc(1 << 14))
+	const size = 1 << 14 // longer messages are cut
+	buf := (*C.char)(C.malloc(size))
 	defer C.free(unsafe.Pointer(buf))
 	for i := range min(total, C.VKC_MAX_MESSAGES) {
-		if C.vkc_message(C.uint64_t(i), buf, 1<<14) >= 0 {
+		if C.vkc_message(C.uint64_t(i), buf, size) >= 0 {
 			texts = append(texts, C.GoString(buf))
 		}
 	}

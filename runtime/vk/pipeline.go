@@ -102,7 +102,8 @@ func (d *Device) NewPipelines(ctx context.Context, descs []PipelineDesc, report 
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if done++; report != nil {
+			done++
+			if report != nil {
 				report(done)
 			}
 			return nil
@@ -169,12 +170,13 @@ func (c *layoutCache) layoutFor(buffers int) (*pipelineLayout, error) {
 	}
 	layout, n := &pipelineLayout{buffers: buffers}, c.device.native
 	var r Result
-	if layout.set, r = n.createSetLayout(buffers); r >= 0 { // negative results are errors
-		if layout.handle, r = n.createPipelineLayout(layout.set); r < 0 {
-			n.destroy(objectSetLayout, layout.set)
-		}
+	layout.set, r = n.createSetLayout(buffers)
+	if err := c.device.checkResult(r, "create set layout of %d buffers", buffers); err != nil {
+		return nil, err
 	}
+	layout.handle, r = n.createPipelineLayout(layout.set)
 	if err := c.device.checkResult(r, "create layout of %d buffers", buffers); err != nil {
+		n.destroy(objectSetLayout, layout.set)
 		return nil, err
 	}
 	if c.layouts == nil {

@@ -20,8 +20,9 @@ const (
 	planePiece = 256 << 10
 )
 
-// layOutPlanes converts a weight to planes: it splits the blocks as it writes them to staging memory. put and done are
-// as for layOut. parts has the weight's bytes, and each part has whole blocks.
+// layOutPlanes converts a weight to planes, as [layOut] does: it splits the blocks as it writes them to staging memory.
+// parts has the weight's bytes; each part has whole blocks. layOutPlanes calls put for each range of the buffer, with a
+// function that fills the range, and done with the number of bytes converted since the last call.
 func layOutPlanes(b *kernel.Buffer, parts [][]byte,
 	put func(at, size int64, fill fillFunc) error, done func(n int64)) error {
 	size := int64(b.DType.BlockBytes())

@@ -77,7 +77,7 @@ func (t *Timestamps) Ticks(first, count int) ([]uint64, error) {
 // the time of a tick in nanoseconds.
 func tickDuration(from, to uint64, bits uint32, period float32) time.Duration {
 	shift := 64 - min(bits, 64)
-	ticks := int64((to-from)<<shift) >> shift
+	ticks := int64((to-from)<<shift) >> shift // the lowest bits of the difference, as a signed number
 	return time.Duration(math.Round(float64(ticks) * float64(period)))
 }
 

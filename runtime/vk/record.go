@@ -73,7 +73,8 @@ func appendCommand(words []uint64, op opcode, operands ...uint64) []uint64 {
 // barrierWords is the length of a barrier, in words.
 const barrierWords = 3
 
-// appendBarrier appends a memory barrier for all buffers.
+// appendBarrier appends a memory barrier for all buffers. The lower halves of its two operands have Vulkan's stages and
+// accesses before the barrier, and the upper halves the ones after it.
 func appendBarrier(words []uint64, before, after Stage) []uint64 {
 	var stages, access uint64
 	for _, row := range stageTable {

@@ -147,11 +147,11 @@ func (rec *recorder) pathOf(symbols map[string]int64) string {
 func (rs *recordings) find(path string) *recorded {
 	at := slices.IndexFunc(rs.list, func(r *recorded) bool { return r.path == path })
 	if at < 0 {
-		if at = len(rs.list); at == maxRecorded {
-			at--
-			rs.list[at].close()
-			rs.list = rs.list[:at]
+		if len(rs.list) == maxRecorded {
+			rs.list[maxRecorded-1].close()
+			rs.list = rs.list[:maxRecorded-1]
 		}
+		at = len(rs.list)
 		rs.list = append(rs.list, &recorded{path: path})
 	}
 	toFront(rs.list, at)

@@ -79,8 +79,8 @@ func (w *weightStore) add(kind weightKind, k knownWeight) {
 func (w *weightStore) remove(kind weightKind, k knownWeight) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left := slices.DeleteFunc(w.known[kind], func(o knownWeight) bool { return o == k })
-	if w.known[kind] = left; len(left) == 0 {
+	w.known[kind] = slices.DeleteFunc(w.known[kind], func(o knownWeight) bool { return o == k })
+	if len(w.known[kind]) == 0 {
 		delete(w.known, kind)
 	}
 }

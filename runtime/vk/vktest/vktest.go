@@ -56,7 +56,8 @@ var common struct {
 // removes it.
 func CommonCache() (string, error) {
 	common.once.Do(func() {
-		if common.dir = os.Getenv(CommonEnv); common.dir == "" {
+		common.dir = os.Getenv(CommonEnv)
+		if common.dir == "" {
 			common.dir, common.err = os.MkdirTemp("", "vkc-common-")
 		}
 	})
