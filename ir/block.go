@@ -150,8 +150,8 @@ const (
 // the rows' scales compensate. One invocation processes sixteen bytes, which hold the same sixteen positions of four
 // fields.
 //
-// Two scales, one in each half of a word x, are converted to float together: SMALL(x) returns both divided by UNIT.
-// UNIT_16 is UNIT/16, and PER_UNIT is 32/UNIT.
+// Result may use SMALL(x): it converts two scales, one in each half of word x, to float and divides both by UNIT, a
+// number that depends on the device. UNIT_16 is UNIT/16, and PER_UNIT is 32/UNIT.
 type BlockPacked struct {
 	// Quants returns the sixteen bytes with the quants at element e of field 0 and its neighbours. High returns the
 	// bytes in which bit p adds 4 to the quant of field p; it is empty if there are none.

@@ -26,6 +26,9 @@ func ByteSteps(top float32) (steps, scale float32) {
 		return 0, 0
 	}
 	bits := math.Float32bits(top)
-	quotient := float32(127 << 25 / (bits>>8&0x7fff | 0x8000))
-	return math.Float32frombits(math.Float32bits(quotient) + 117<<23 - bits&0x7f800000), top * (1.0 / 127)
+	mantissa := bits>>8&0x7fff | 0x8000 // the first 16 bits, with the implicit one: top is about mantissa/2^15 * 2^e
+	quotient := float32(127 << 25 / mantissa)
+	// steps is quotient * 2^(-10-e). The sum of exponents adds -10-e to quotient's: top's exponent field has 127+e.
+	const exponent = 0x7f800000
+	return math.Float32frombits(math.Float32bits(quotient) + (127-10)<<23 - bits&exponent), top * (1.0 / 127)
 }

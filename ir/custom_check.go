@@ -71,7 +71,7 @@ func isLowerWord(s string) bool {
 // checkNames rejects names that are invalid in GLSL, or used twice.
 func (c *CustomOp) checkNames() error {
 	seen := map[string]bool{}
-	name := func(what, s string) error {
+	claim := func(what, s string) error {
 		// GLSL reserves gl_ and double underscores; the generator uses custom_.
 		reserved := strings.HasPrefix(s, "gl_") || strings.HasPrefix(s, "custom_") || strings.Contains(s, "__")
 		switch {
@@ -87,7 +87,7 @@ func (c *CustomOp) checkNames() error {
 		return nil
 	}
 	for _, a := range c.Args {
-		if err := name("argument", a.Name); err != nil {
+		if err := claim("argument", a.Name); err != nil {
 			return err
 		}
 		if a.Variadic || a.Optional {
@@ -95,7 +95,7 @@ func (c *CustomOp) checkNames() error {
 		}
 	}
 	for _, a := range c.Attrs {
-		if err := name("attribute", a.Name); err != nil {
+		if err := claim("attribute", a.Name); err != nil {
 			return err
 		}
 		switch {
@@ -110,7 +110,7 @@ func (c *CustomOp) checkNames() error {
 	}
 	if c.Kernel != nil {
 		for _, o := range c.Kernel.Outputs {
-			if err := name("output", o); err != nil {
+			if err := claim("output", o); err != nil {
 				return err
 			}
 		}

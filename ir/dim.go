@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add over a symbol. Its value (0 to Bound)
-// is known at run time. Sym is a symbol's name or an expression over several symbols: a sum such as S+2*T, a product
-// such as B*(T+1), or a quotient such as floor((T+1)/2). Expressions have a canonical form, so dims are comparable with
-// ==: two dims are equal exactly if they are equal for all values of their symbols.
+// Dim is the extent of one axis: a number, or a linear expression Mul*Sym+Add. The value of Sym (0 to Bound) is known
+// only at run time. Sym is a symbol's name or an expression over several symbols: a sum such as S+2*T, a product such
+// as B*(T+1), or a quotient such as floor((T+1)/2). Expressions have a canonical form, so dims are comparable with ==:
+// two dims are equal exactly if they are equal for all values of their symbols.
 type Dim struct {
 	Sym   string // empty for a number
 	Bound int64  // largest value of Sym; 0 for a number
@@ -92,8 +92,8 @@ func (d Dim) Mul2(o Dim) (Dim, error) {
 	return p.dim()
 }
 
-// Factors returns dims with product d. At most one is a number, the others are neither products nor divisible by a
-// number above 1: 2, B and T+1 for 2*B*(T+1). Their symbols have no bounds.
+// Factors splits d into factors: 2, B and T+1 for 2*B*(T+1). The first is a number, 1 if d has none. The others are
+// neither products nor divisible by a number above 1, and their symbols have no bounds.
 func (d Dim) Factors() []Dim {
 	if d.IsStatic() {
 		return []Dim{d}

@@ -215,6 +215,7 @@ func (n *notes) cell(of, op, doc string) string {
 	if len(strings.Fields(doc)) <= cellWords || end == nil {
 		return cell(doc)
 	}
+	// The match is the period, a space and the first letter of the next sentence.
 	first, rest := doc[:end[0]+1], doc[end[1]-1:]
 	if last := len(*n) - 1; last >= 0 && (*n)[last].of == of && (*n)[last].text == rest {
 		(*n)[last].ops += ", `" + op + "`"

@@ -209,18 +209,17 @@ func (l linear) dim() (Dim, error) {
 func (l linear) String() string {
 	var b strings.Builder
 	for _, atom := range slices.Sorted(maps.Keys(l.coef)) {
-		switch c := l.coef[atom]; {
-		case c == 0:
+		c := l.coef[atom]
+		if c == 0 {
 			continue
-		case b.Len() > 0:
-			b.WriteByte('+')
-			fallthrough
-		default:
-			if c != 1 {
-				fmt.Fprintf(&b, "%d*", c)
-			}
-			b.WriteString(atom)
 		}
+		if b.Len() > 0 {
+			b.WriteByte('+')
+		}
+		if c != 1 {
+			fmt.Fprintf(&b, "%d*", c)
+		}
+		b.WriteString(atom)
 	}
 	if b.Len() == 0 {
 		return strconv.FormatInt(l.add, 10)
@@ -284,7 +283,7 @@ func (l linear) floorQuo(n int64) (linear, error) {
 			return linear{}, err
 		}
 		sum := out.plus(nested, 1)
-		sum.max = out.max
+		sum.max = out.max // which quoRem has computed for the whole quotient
 		return sum, nil
 	}
 	num := rest.String()
@@ -428,6 +427,7 @@ func (l linear) multiply(o linear) (linear, error) {
 
 // number reads an unsigned integer. ok is false if there is none.
 func (p *extentParser) number() (n int64, ok bool, err error) {
+	// The space ends a number at the end of the input.
 	end := strings.IndexFunc(p.rest+" ", func(r rune) bool { return r < '0' || r > '9' })
 	if end == 0 {
 		return 0, false, nil
@@ -507,17 +507,18 @@ func checkSym(sym string) error {
 func renameExtent(sym string, rename func(symbol string) string) string {
 	var b strings.Builder
 	for len(sym) > 0 {
-		end := strings.IndexAny(sym+"+", "+-*/()")
-		if name := sym[:end]; IsIdent(name) && (name != "floor" || !strings.HasPrefix(sym[end:], "(")) {
-			b.WriteString(rename(name))
-		} else {
-			b.WriteString(name)
+		end := strings.IndexAny(sym+"+", "+-*/()") // the + ends a name at the end of sym
+		name := sym[:end]
+		isFloor := name == "floor" && strings.HasPrefix(sym[end:], "(")
+		if IsIdent(name) && !isFloor {
+			name = rename(name)
 		}
-		if end < len(sym) {
+		b.WriteString(name)
+		if end < len(sym) { // copy the operator too
 			b.WriteByte(sym[end])
 			end++
 		}
-		sym = sym[min(end, len(sym)):]
+		sym = sym[end:]
 	}
 	text := b.String()
 	if l, err := parseExtent(text, unbounded); err == nil {

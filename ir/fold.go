@@ -135,6 +135,7 @@ func deviations() (steps []Step, deviation, squares *Scalar) {
 	step := func(name string, of, part *Scalar) Step {
 		return Step{By: OpSum, Map: of, Name: name, Merge: &Merge{Map: of, Part: part}}
 	}
+	// The sum of (d+apart)^2 over a chunk is the sum of d^2, plus apart times the sum of d and moved.
 	steps = []Step{
 		step("sum_from_first", from, scalarOf(OpAdd, part(0), scalarOf(OpMul, count, scalarOf(OpSub, partFirst, first)))),
 		step("sum_dev", dev, moved),

@@ -242,8 +242,8 @@ func (g *Graph) DeclareSymbolsOf(from *Graph) error {
 	return nil
 }
 
-// DeclareDim records the symbol or expression of a dim. A sum or quotient is recorded as Derived. For a product, the
-// sums and quotients among its factors are. The symbols in the expression must be declared.
+// DeclareDim records the symbol or expression of a dim, and for a product also the sums and quotients among its
+// factors; see [Graph.Derived]. The symbols in the expression must be declared.
 func (g *Graph) DeclareDim(d Dim) error {
 	if d.IsStatic() || IsIdent(d.Sym) {
 		return g.DeclareSymbol(d.Sym, d.Bound)
@@ -346,7 +346,7 @@ func (g *Graph) Named(name string) (*Node, bool) { n, ok := g.named[name]; retur
 
 // UnusedName returns a name that no node of the graph has: the given one or, if that is taken, a longer one.
 func (g *Graph) UnusedName(name string) string {
-	for _, taken := g.named[name]; taken; _, taken = g.named[name] {
+	for g.named[name] != nil {
 		name += "'"
 	}
 	return name

@@ -63,9 +63,9 @@ func (n *Node) picks() (r IndexRange, by *Node, ok bool) {
 // always is the Picks of ops that read argument 0 for all attribute values.
 func always(Attrs) bool { return true }
 
-// PicksFrom returns the index of the argument from which a node reads elements at positions, or a negative index if
-// the op has no such argument. axes are the axes of the argument along which the node reads at least one element, so
-// that they must not be empty.
+// PicksFrom returns the index of the argument from which a node picks elements, as argmax and gather do, or -1 if it
+// picks from none. axes are the axes of the argument along which it picks at least one element, so that they must not
+// be empty.
 func (n *Node) PicksFrom() (arg int, axes []int) {
 	if r, _, ok := n.picks(); ok {
 		return slices.Index(n.args, r.From), []int{r.Axis}
@@ -113,17 +113,19 @@ func (g *Graph) Picks() []Pick {
 func (p Pick) Check(symbols map[string]int64) error {
 	for _, axis := range p.axes {
 		extent := p.from.Shape()[axis]
-		if n, err := extent.Eval(symbols); err != nil {
+		n, err := extent.Eval(symbols)
+		if err != nil {
 			return err
-		} else if n > 0 {
+		}
+		if n > 0 {
 			continue
 		}
 		dims, err := p.node.Shape().Eval(symbols)
 		if err != nil || slices.Contains(dims, 0) {
 			return err
 		}
-		picks := fmt.Sprintf("%s is 0, so axis %[4]d of %[5]s is empty, and %[2]s %[3]s has nothing to "+
-			"pick", extent, p.node.op, p.node, axis, p.from.typ)
+		picks := fmt.Sprintf("%s is 0, so axis %d of %s is empty, and %s %s has nothing to pick", extent, axis,
+			p.from.typ, p.node.op, p.node)
 		for _, in := range p.inputs {
 			if axis := slices.Index(in.Shape(), extent); axis >= 0 {
 				return fmt.Errorf("input %q: %s: want at least 1 element along axis %d", in.Name(), picks, axis)

@@ -189,16 +189,19 @@ func (i Initial) putRandom(d *Data) error {
 // each pair of words to two numbers (Box and Muller 1958), as op random_normal does.
 func (i Initial) four(words [4]uint32) (x [4]float64) {
 	const unit = 0x1p-24 // the top 24 bits of a word, times unit, are uniform in [0, 1)
-	for j := range x {
-		x[j] = i.a + float64((i.b-i.a)*float64(words[j]>>8)*unit)
-	}
-	if i.kind == initNormal {
-		for j := 0; j < 4; j += 2 {
-			u, v := float64(words[j]>>8)*unit, float64(words[j+1]>>8)*unit
-			r := math.Sqrt(-2 * math.Log1p(-u))
-			sin, cos := math.Sincos(2 * math.Pi * v)
-			x[j], x[j+1] = i.a+float64(i.b*(r*cos)), i.a+float64(i.b*(r*sin))
+	if i.kind == initUniform {
+		low, high := i.a, i.b
+		for j := range x {
+			x[j] = low + float64((high-low)*float64(words[j]>>8)*unit)
 		}
+		return x
+	}
+	mean, deviation := i.a, i.b
+	for j := 0; j < 4; j += 2 {
+		u, v := float64(words[j]>>8)*unit, float64(words[j+1]>>8)*unit
+		r := math.Sqrt(-2 * math.Log1p(-u))
+		sin, cos := math.Sincos(2 * math.Pi * v)
+		x[j], x[j+1] = mean+float64(deviation*(r*cos)), mean+float64(deviation*(r*sin))
 	}
 	return x
 }

@@ -20,7 +20,8 @@ func (r *jsonReader) attrs(n *jsonNode) ([]Attr, error) {
 	for i, key := range v.keys {
 		spec, err := n.op.Info().attr(key.name)
 		if err != nil {
-			n.wrong = r.report(r.errorAt(key.pos, err))
+			r.report(r.errorAt(key.pos, err))
+			n.wrong = true
 			continue
 		}
 		item := &v.items[i]

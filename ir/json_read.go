@@ -54,6 +54,7 @@ func (r *jsonReader) report(err error) bool {
 		return false
 	}
 	r.count++
+	// at is the index after all faults up to f.pos.
 	at, _ := slices.BinarySearchFunc(r.faults, f.pos+1, func(have *fault, pos int) int { return have.pos - pos })
 	r.faults = slices.Insert(r.faults, at, f)
 	if len(r.faults) > maxReadErrors {
@@ -208,14 +209,15 @@ func (r *jsonReader) body(v *jsonValue) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	nodes, name, symbols, updates, outputs := f[0], f[1], f[2], f[3], f[4]
 	// A body has nodes and symbols of its own, but shares the file's limit of splats.
 	sub := &jsonReader{file: r.file, text: r.text, root: r.root, splatLeft: r.splatLeft, g: NewBody("")}
-	if f[1] != nil {
-		if sub.g.Name, err = r.str(f[1]); err != nil {
+	if name != nil {
+		if sub.g.Name, err = r.str(name); err != nil {
 			return nil, err
 		}
 	}
-	sub.report(sub.content(v, f[0], f[2], f[3], f[4]))
+	sub.report(sub.content(v, nodes, symbols, updates, outputs))
 	r.splatLeft = sub.splatLeft
 	if len(sub.faults) == 0 {
 		return sub.g, nil
@@ -391,7 +393,8 @@ func (r *jsonReader) cycleError(i int) error {
 		}
 		seen[i] = len(path)
 		path = append(path, i)
-		i = r.nodes[i].args[slices.IndexFunc(r.nodes[i].args, func(a int) bool { return !r.nodes[a].done })]
+		args := r.nodes[i].args
+		i = args[slices.IndexFunc(args, func(a int) bool { return !r.nodes[a].done })] // it never became ready either
 	}
 	const most = 8
 	names := make([]string, 0, most+2)
@@ -459,7 +462,7 @@ func (r *jsonReader) update(v *jsonValue) error {
 	return r.wrap(v, r.g.Update(r.nodes[state].made, r.nodes[value].made))
 }
 
-// found reads the optional field of that name of an output, which says which part of it is valid.
+// found reads field found (v, nil if missing) of the output with that name: which part of the output is valid.
 func (r *jsonReader) found(name string, v *jsonValue) error {
 	if v == nil {
 		return nil
@@ -486,7 +489,8 @@ func (r *jsonReader) found(name string, v *jsonValue) error {
 	return nil
 }
 
-// reports reads the optional fields of those names of an output: whether it reports that results are wrong.
+// reports reads fields unfinished and mismatched (nil if missing) of the output with that name: whether the output
+// reports that the graph's results are wrong.
 func (r *jsonReader) reports(name string, unfinished, mismatched *jsonValue) error {
 	for _, flag := range []struct {
 		value *jsonValue

@@ -113,7 +113,8 @@ type jsonParser struct {
 func parseJSON(text string) (root jsonValue, errPos int, err error) {
 	p := &jsonParser{text: text}
 	root = p.value()
-	if p.skipSpace(); p.err == nil && p.pos < len(p.text) {
+	p.skipSpace()
+	if p.err == nil && p.pos < len(p.text) {
 		p.expected("the end of the file")
 	}
 	return root, p.at, p.err

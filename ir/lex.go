@@ -112,8 +112,8 @@ func (l *lexer) next() token {
 		return l.str()
 	case c == '%':
 		l.pos++
-		// A % without a name after it is a bad token.
-		if l.run(isRefByte); l.pos > start+1 {
+		l.run(isRefByte)
+		if l.pos > start+1 { // a % without a name after it is a bad token
 			return token{tokRef, l.text[start+1 : l.pos], start}
 		}
 	case isWordByte(c):

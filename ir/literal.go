@@ -156,7 +156,8 @@ func nanElem(raw []byte, t DType, bits string) error {
 		return fmt.Errorf("nan:%s: want the %d bytes of the %s as hex digits", clip(bits), len(raw), t)
 	}
 	var v [1]float64
-	if DecodeFloats(v[:], t, b); !math.IsNaN(v[0]) {
+	DecodeFloats(v[:], t, b)
+	if !math.IsNaN(v[0]) {
 		return fmt.Errorf("nan:%s is %s, not a NaN", bits, FormatFloat(v[0]))
 	}
 	copy(raw, b)

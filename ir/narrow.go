@@ -21,7 +21,7 @@ func Narrow(g *Graph) (*Graph, error) {
 		cast := func(x *Node, t DType) (*Node, error) {
 			return rw.New.Add(OpCast, []*Node{x}, []Attr{{Name: "dtype", Value: t}}, n.Pos())
 		}
-		if attrs, ok := narrowAttrs(n); ok {
+		if attrs, ok := narrowAttrs(n); ok { // does the op take 32 bits?
 			m, err := rw.New.Add(n.Op(), args, attrs, n.Pos())
 			if err == nil && m.Type().Equal(n.Type()) {
 				return m, nil
@@ -31,7 +31,7 @@ func Narrow(g *Graph) (*Graph, error) {
 				return cast(m, n.DType())
 			}
 		}
-		m, err := rw.Copy(n, wide)
+		m, err := rw.Copy(n, wide) // it keeps 64 bits, but its users may read it in 32
 		if err == nil && is64 && !constantPast(n, to) {
 			narrow[n], err = cast(m, to)
 		}

@@ -47,7 +47,7 @@ var scoreAttrs = []AttrInfo{
 	{Name: "softcap", Kind: AttrFloat, Default: 0.0, Doc: "if not 0, scores become softcap*tanh(score/softcap) before the mask is added (Gemma Team, 2024)"},
 }
 
-// inferHeads checks the arguments that all ops in this file share, with values of shape v, and returns the shape of the
+// inferHeads checks the arguments that all attention ops share, with values of shape v, and returns the shape of the
 // scores, [..., H, T, S].
 func inferHeads(c *Call, v Shape) (Shape, error) {
 	if err := checkHeadDTypes(c); err != nil {
@@ -169,8 +169,8 @@ func inferAttentionLSE(c *Call) (Type, error) {
 	return Type{statDType(c.DType(0)), scores[:len(scores)-1]}, nil
 }
 
-// inferAttentionGrad is the type rule of attention_grad: the result has the shape of the operand that attribute of
-// names.
+// inferAttentionGrad is the type rule of attention_grad: the result has the shape of q, or of k or v with the heads of
+// q, as attribute "of" says.
 func inferAttentionGrad(c *Call) (Type, error) {
 	v := c.Shape(2)
 	scores, err := inferHeads(c, v)

@@ -193,7 +193,7 @@ func sliceDim(d Dim, start int64, limit Dim, step int64) (Dim, error) {
 
 // sliceLimitFits reports whether limit <= d for every value of the symbols.
 func sliceLimitFits(d, limit Dim) bool {
-	if d.Sym == limit.Sym {
+	if d.Sym == limit.Sym { // both are linear in the symbol: compare them at its bound and at 0
 		return limit.Max() <= d.Max() && limit.Add <= d.Add
 	}
 	if more, err := d.Less(limit); err == nil {

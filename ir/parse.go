@@ -104,7 +104,8 @@ func (p *parser) expect(punct string) {
 // list reads items separated by commas up to the closing bracket.
 func (p *parser) list(closing string, item func()) {
 	for !p.at(closing) && p.err == nil {
-		if item(); !p.accept(",") {
+		item()
+		if !p.accept(",") {
 			break
 		}
 	}
@@ -334,7 +335,8 @@ func (p *parser) shape() Shape {
 func (p *parser) data() *Data {
 	pos := p.tok.pos
 	r, err := newDataReader(p.dtype(), p.shape())
-	if p.check(pos, err); p.err != nil {
+	p.check(pos, err)
+	if p.err != nil {
 		return nil
 	}
 	p.expect("(")

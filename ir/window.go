@@ -90,12 +90,12 @@ func (w Window) check() error {
 func (w Window) slide(dims Shape, ceil bool) (Shape, error) {
 	out := make(Shape, len(dims))
 	for i, d := range dims {
-		over := w.High[i] - w.Reach(i) // of the last window's start, counted from the end of d
+		over := w.High[i] - w.Reach(i) // the last window that fits starts at d+over
 		if d.Plus(w.Low[i]+over).Max() < 0 {
 			return nil, fmt.Errorf("a window of %d elements does not fit the %s elements of its axis %d with padding "+
 				"%d and %d", w.Reach(i), d, i, w.Low[i], w.High[i])
 		}
-		if ceil {
+		if ceil { // round up, but not to a window that starts in the high padding, at d or later
 			over = min(over+w.Stride[i]-1, -1)
 		}
 		last, err := d.Plus(w.Low[i] + over).FloorQuo(w.Stride[i])

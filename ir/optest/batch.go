@@ -210,13 +210,14 @@ func (r *Result) add(c interp.Report) {
 
 // share returns the worst error as a fraction of the tolerance.
 func share(c interp.Report) float64 {
+	off := distance(c.Got, c.Want)
 	switch {
-	case c.Got == c.Want || c.Got != c.Got && c.Want != c.Want:
+	case off == 0:
 		return 0
-	case c.Allowed == 0 || c.Got-c.Want != c.Got-c.Want:
+	case c.Allowed == 0 || math.IsInf(off, 1):
 		return math.Inf(1)
 	}
-	return math.Abs(c.Got-c.Want) / c.Allowed
+	return off / c.Allowed
 }
 
 // nearest returns, for each element, the value of a or b that is nearer to got. A denormal in got matches a zero: a

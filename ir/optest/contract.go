@@ -16,8 +16,9 @@ func (s *suite) commonCases() {
 	done := map[ir.Op]bool{}
 	for _, t := range s.list {
 		elementwise := t.op.Class() == ir.ClassElementwise && t.op != ir.OpLerp // lerp has few extremes
-		if done[t.op] || !t.broad || t.types != nil || t.op.Class() == ir.ClassLeaf || spreads(t.op) ||
-			elementwise && t.name != "extreme" || !t.accepts(ir.F32) {
+		forAllDTypes := t.broad && t.types == nil
+		if done[t.op] || !forAllDTypes || t.op.Class() == ir.ClassLeaf || spreads(t.op) || !t.accepts(ir.F32) ||
+			elementwise && t.name != "extreme" {
 			continue
 		}
 		done[t.op] = true

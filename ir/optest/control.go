@@ -4,8 +4,8 @@ import "github.com/vkc-go/vkc/ir"
 
 // control adds cases of branches and loops. Their bodies only move elements, so that results are exact.
 func (s *suite) control() {
-	branches := func(turn bool) buildFunc {
-		return func(b *builder, t ir.DType) *ir.Node { return b.branches(t, turn) }
+	branches := func(taken bool) buildFunc {
+		return func(b *builder, t ir.DType) *ir.Node { return b.branches(t, taken) }
 	}
 	result := func(index int, of buildFunc) buildFunc {
 		return func(b *builder, t ir.DType) *ir.Node {
@@ -38,7 +38,8 @@ func (b *builder) body(op ir.Op, types ...ir.Type) (*builder, []*ir.Node) {
 	return in, list
 }
 
-// branches adds an if with two values: one branch returns them in order, the other one swapped. The condition is taken.
+// branches adds an if of two values, with the constant condition taken. The then branch returns the values in order,
+// the else branch swapped. Both flip the first value that they return.
 func (b *builder) branches(t ir.DType, taken bool) *ir.Node {
 	x, y := b.leaf(ir.OpInput, t, []int{5}, small, 0), b.leaf(ir.OpInput, t, []int{5}, small, 0)
 	condition := b.constant(ir.Bool, 1)
@@ -57,7 +58,8 @@ func (b *builder) branches(t ir.DType, taken bool) *ir.Node {
 		}
 		// The flip moves elements, so the if cannot be replaced by its arguments.
 		first := in.view(ir.OpFlip, values[i], attr("axes", []int64{0}))
-		if b.err = in.err; b.err == nil {
+		b.err = in.err
+		if b.err == nil {
 			b.err = in.g.Output("first", first)
 		}
 		if b.err == nil {
@@ -97,7 +99,8 @@ func (b *builder) loop(t ir.DType, trips int, while bool) *ir.Node {
 			in.err = in.g.Update(states[i], value)
 		}
 	}
-	if b.err = in.err; b.err != nil {
+	b.err = in.err
+	if b.err != nil {
 		return nil
 	}
 	return b.op(ir.OpLoop, append(first, y), attr("trips", ir.ShapeOf(trips)), attr("while", while),

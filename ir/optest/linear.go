@@ -48,11 +48,12 @@ func (s *suite) factors() {
 				return b.view(ir.OpEigH, b.spread(t, dims, l, -2, 1, 0.3))
 			}).allDTypesIf(n == 7 && l == plain)
 			for mode := range 4 {
-				lower, transpose := mode&1 == 0, mode&2 != 0
+				lower, transpose := mode&1 == 0, mode&2 != 0 // each of the four combinations
 				s.add(ir.OpTriangularSolve, fmt.Sprintf("%s/lower %v, transpose %v", name, lower, transpose),
 					func(b *builder, t ir.DType) *ir.Node {
 						a := b.spread(t, dims, l, 3, 0, 1.5/float64(n))
-						right := append(append([]int{}, dims[:len(dims)-1]...), []int{1, 3, 70}[len(dims)%3])
+						columns := []int{1, 3, 70}[len(dims)%3] // different ones for different ranks
+						right := append(append([]int{}, dims[:len(dims)-1]...), columns)
 						return b.op(ir.OpTriangularSolve, []*ir.Node{a, b.arg(t, right, l, small)},
 							attr("lower", lower), attr("transpose", transpose))
 					}).allDTypesIf(n == 7 && l == plain && mode == 2)

@@ -79,7 +79,8 @@ func (s *suite) clearedStates() {
 	decays := func(b *builder, each int) *ir.Node {
 		list := make([]float64, times*heads*each)
 		for i := range list {
-			if list[i] = -0.1 * b.rng.Float64(); b.rng.IntN(20) == 0 {
+			list[i] = -0.1 * b.rng.Float64()
+			if b.rng.IntN(20) == 0 {
 				list[i] = rare[b.rng.IntN(len(rare))]
 			}
 		}

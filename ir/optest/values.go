@@ -41,8 +41,8 @@ func extremes(t ir.DType) []float64 {
 }
 
 // specials returns the values for which every float op must match the reference: NaN, the infinities if there are any,
-// -0, and the largest finite values. For ops that sum or square, the values do not cancel, and in dtypes with f32's
-// range they are small enough that intermediate results stay in range.
+// -0, and the largest finite values. If v is summed, for ops that sum or square, the two finite values do not cancel,
+// and in dtypes with f32's range they are small enough that intermediate results stay in range.
 func specials(t ir.DType, v values) []float64 {
 	top, bottom := t.Float().Largest, -t.Float().Largest
 	if v == summed {
@@ -93,7 +93,7 @@ func tensor(rng *rand.Rand, t ir.DType, dims []int, v values, bound int) (*ir.Da
 		}
 		if v == special || v == summed {
 			each := specials(t, v)
-			for i := range min(n, len(each)) { // far from one another
+			for i := range min(n, len(each)) { // in the middle of each of len(each) equal parts of the list
 				list[(2*i+1)*n/(2*len(each))] = each[i]
 			}
 		}
@@ -118,8 +118,11 @@ func float(rng *rand.Rand, t ir.DType, v values, i int) float64 {
 	case v == nearOne:
 		return 0.9 + float64(0.2*rng.Float64())
 	case v == sparse && rng.IntN(9) == 0:
-		list := extremes(t)
-		return list[len(list)-1-rng.IntN(min(3, len(list)-19))] // the infinities and NaN
+		list, last := extremes(t), 1 // NaN
+		if t.Float().Infinite {
+			last = 3 // NaN and the infinities
+		}
+		return list[len(list)-1-rng.IntN(last)]
 	case v == wide && rng.IntN(3) == 0:
 		return math.Copysign(math.Exp(math.Log(1e-4)+float64(rng.Float64()*math.Log(3e5))), rng.Float64()-0.5)
 	}
