@@ -154,7 +154,8 @@ func give(key string) error {
 	if e == nil {
 		return nil
 	}
-	if e.users--; e.users > 0 {
+	e.users--
+	if e.users > 0 {
 		return nil
 	}
 	delete(pool.entries, key)
@@ -173,7 +174,8 @@ func inBatches[T any](ctx context.Context, size int64, next func(*T) bool, do fu
 		var list []T
 		for int64(len(list)) < size {
 			var x T
-			if more = next(&x); !more {
+			more = next(&x)
+			if !more {
 				break
 			}
 			list = append(list, x)

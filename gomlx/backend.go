@@ -40,7 +40,7 @@ var _ compute.Backend = (*Backend)(nil)
 // processor without Vulkan if there is no GPU.
 func New(want string) (*Backend, error) {
 	d, err := vkc.OpenDevice(want)
-	if err == nil && want == "" && d.Caps().Type == device.DeviceCPU {
+	if err == nil && want == "" && d.Caps().Type == device.DeviceCPU { // Vulkan in software
 		if err = d.Close(); err == nil {
 			d, err = vkc.OpenDevice("cpu")
 		}

@@ -26,7 +26,7 @@ type storage struct {
 	closed bool
 	host   *ir.Data
 	device *vkc.DeviceTensor
-	state  *program // the program with the state of that name
+	state  *program // has the elements in its state called name
 	name   string
 }
 
@@ -125,7 +125,8 @@ func (s *storage) share() *storage {
 func (s *storage) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.uses--; s.uses >= 0 || s.closed {
+	s.uses--
+	if s.uses >= 0 || s.closed {
 		return nil
 	}
 	s.closed, s.host = true, nil

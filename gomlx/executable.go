@@ -312,29 +312,7 @@ func (s *schedule) visit(v *value) {
 // addProgram adds the step that computes the values of a level by one program, unless there are none. The program may
 // overwrite donated inputs with results.
 func (r *routine) addProgram(f *Function, s *schedule, level int, of axes, donated map[*value]bool) error {
-	// The level's stored values are the results. Walk back from them to values that are known before: the inputs.
-	var in, out []*value
-	seen := map[*value]bool{}
-	var walk func(v *value)
-	walk = func(v *value) {
-		if seen[v] {
-			return
-		}
-		seen[v] = true
-		if l := s.levelOf(v); s.given[v] || v.op.flow != nil || l != constantLevel && l < level {
-			in = append(in, v)
-			return
-		}
-		for _, a := range v.op.args {
-			walk(a)
-		}
-	}
-	for _, v := range s.stored {
-		if max(s.level[v.op], 0) == level {
-			out = append(out, v)
-			walk(v)
-		}
-	}
+	in, out := s.valuesOf(level)
 	if len(out) == 0 {
 		return nil
 	}
@@ -363,6 +341,33 @@ func (r *routine) addProgram(f *Function, s *schedule, level int, of axes, donat
 	}
 	r.steps = append(r.steps, &step{in: in, out: out, graph: g, updates: updates})
 	return nil
+}
+
+// valuesOf returns the stored values that the program of a level computes (out), and the values that are known before
+// and that it needs for that (in).
+func (s *schedule) valuesOf(level int) (in, out []*value) {
+	seen := map[*value]bool{}
+	var walk func(v *value) // back from a stored value to known ones
+	walk = func(v *value) {
+		if seen[v] {
+			return
+		}
+		seen[v] = true
+		if l := s.levelOf(v); s.given[v] || v.op.flow != nil || l != constantLevel && l < level {
+			in = append(in, v)
+			return
+		}
+		for _, a := range v.op.args {
+			walk(a)
+		}
+	}
+	for _, v := range s.stored {
+		if max(s.level[v.op], 0) == level {
+			out = append(out, v)
+			walk(v)
+		}
+	}
+	return in, out
 }
 
 // inPlace lets results overwrite donated inputs. It assigns to each donated input, in order, the first free result of

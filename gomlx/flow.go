@@ -348,7 +348,8 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 		return nil, err
 	}
 	rank := args[0].shape.Rank()
-	if axis = positive([]int{axis}, rank)[0]; axis < 0 || axis >= rank {
+	axis = positive([]int{axis}, rank)[0]
+	if axis < 0 || axis >= rank {
 		return nil, errors.Errorf("%s: axis %d of shape %s", kind, axis, args[0].shape)
 	}
 	if len(less.results) != 1 || !isCondition(less.results[0]) {

@@ -55,8 +55,7 @@ func (f *Function) FusedLayerNorm(x compute.Value, axes []int, epsilon float64, 
 		x, params := in[0], in[1:]
 		// Move the axes to the back and merge them into one for op layer_norm.
 		back := slices.Sorted(slices.Values(axes))
-		perm := frontOrder(x.Rank(), back)
-		perm = append(perm[len(back):len(perm):len(perm)], back...)
+		perm := slices.Concat(axesExcept(x.Rank(), back), back)
 		y := transpose(x, perm)
 		kept := x.Rank() - len(back)
 		var weight, bias tensor
@@ -203,15 +202,8 @@ func (a *attention) build(in []tensor) tensor {
 		}
 		return t
 	}
-	q, k, v, rest := swap(in[0]), swap(in[1]), swap(in[2]), in[3:]
-	next := func(is compute.Value) (t tensor) {
-		if is != nil {
-			t, rest = rest[0], rest[1:]
-		}
-		return t
-	}
-	mask, bias := next(a.options.Mask), next(a.options.Bias)
-	queries, keys := next(a.options.QuerySeqLen), next(a.options.KeyValueSeqLen)
+	q, k, v := swap(in[0]), swap(in[1]), swap(in[2])
+	mask, bias, queries, keys := a.optional(in[3:])
 	b, rows, columns := q.Builder(), q.Dim(2), k.Dim(2)
 	var options []frontend.AttentionOption
 	if a.options.Scale != 0 {
@@ -256,6 +248,21 @@ func (a *attention) build(in []tensor) tensor {
 		y = valid.Where(y, y.Lit(0))
 	}
 	return swap(y)
+}
+
+// optional returns the operands after query, key and value. rest has only the given ones, in this order; the others are
+// the zero tensor.
+func (a *attention) optional(rest []tensor) (mask, bias, queries, keys tensor) {
+	o := a.options
+	for _, operand := range []struct {
+		given compute.Value
+		to    *tensor
+	}{{o.Mask, &mask}, {o.Bias, &bias}, {o.QuerySeqLen, &queries}, {o.KeyValueSeqLen, &keys}} {
+		if operand.given != nil {
+			*operand.to, rest = rest[0], rest[1:]
+		}
+	}
+	return mask, bias, queries, keys
 }
 
 // newAttention returns an attention with the given order of axes. options may be nil for the defaults.

@@ -155,9 +155,9 @@ func convolve(x, w tensor, groups int, step func(axis int) windows) tensor {
 	for i := spatial - 1; i >= 0; i-- {
 		s := all[i]
 		elements *= s.size
-		dims := sizes(s.gather(x, 2+i)) // [..., windows, element, …, elements so far]
-		gathered := moveAxis(s.gather(x, 2+i), 3+i, 2+spatial)
-		x = gathered.Reshape(append(append([]int{}, dims[:3+i]...), append(dims[4+i:3+spatial:3+spatial], elements)...))
+		x = s.gather(x, 2+i) // [..., windows, element, …, elements so far]
+		dims := sizes(x)
+		x = moveAxis(x, 3+i, 2+spatial).Reshape(slices.Concat(dims[:3+i], dims[4+i:3+spatial], []int{elements}))
 	}
 	for _, s := range all {
 		positions *= s.count
@@ -371,7 +371,8 @@ func scatterOrdered(x, indices, updates, order tensor, sign int) tensor {
 	place, pitch := tensor{}, 1
 	for a := len(dims) - 1; a >= 0; a-- {
 		c := indices.Index(-1, a).MulScalar(float64(pitch))
-		if pitch *= dims[a]; place.IsZero() {
+		pitch *= dims[a]
+		if place.IsZero() {
 			place = c
 		} else {
 			place = place.Add(c)

@@ -80,7 +80,8 @@ func (b *Backend) load(ctx context.Context, g *ir.Graph) (*program, error) {
 func (b *Backend) release(p *program) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.uses--; p.uses > 0 {
+	p.uses--
+	if p.uses > 0 {
 		return
 	}
 	for key, q := range b.programs {

@@ -1,8 +1,6 @@
 package gomlx
 
 import (
-	"math"
-
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
 	"github.com/pkg/errors"
@@ -10,8 +8,8 @@ import (
 )
 
 // RNGBitGenerator implements compute.Function with Philox-4x32 with 10 rounds (Salmon et al. 2011), vkc's generator.
-// The seed is the first number of the state XOR the third. The second number is the offset, which advances by the
-// amount of output.
+// The seed is the first number of the state XOR the third. The second number is the offset, in blocks of four words: it
+// advances by the blocks that the values take.
 func (f *Function) RNGBitGenerator(state compute.Value, shape shapes.Shape) (newState, values compute.Value,
 	err error) {
 	kind := compute.OpTypeRNGBitGenerator
@@ -45,7 +43,7 @@ func (f *Function) RNGBitGenerator(state compute.Value, shape shapes.Shape) (new
 		for _, d := range dims {
 			n *= d
 		}
-		taken := l.b.Const([]int64{0, int64(math.Ceil(float64(n) / 4)), 0})
+		taken := l.b.Const([]int64{0, int64((n + 3) / 4), 0})
 		return []tensor{cast(words.Add(taken), in[0].DType()), bits}
 	}, args[0].shape, shape)
 	if err != nil {

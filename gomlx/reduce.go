@@ -2,6 +2,7 @@ package gomlx
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -283,7 +284,7 @@ func (w windows) gather(x tensor, axis int) tensor {
 		}
 	}
 	dims := sizes(x)
-	to := append(append(append([]int{}, dims[:axis]...), w.count, w.size), dims[axis+1:]...)
+	to := slices.Concat(dims[:axis], []int{w.count, w.size}, dims[axis+1:])
 	return x.IndexSelect(axis, x.Builder().Const(places, len(places))).Reshape(to)
 }
 
@@ -350,8 +351,7 @@ func windowsLast(x tensor, counts, window, strides []int) tensor {
 		elements *= window[a]
 		w := windows{counts[a], window[a], strides[a], 1}
 		x = w.gather(x, a) // [..., windows, element, ...windows of axes after it, their elements]
-		x = moveAxis(x, a+1, len(window)).Reshape(append(append(append([]int{}, sizes(x)[:a+1]...), counts[a+1:]...),
-			elements))
+		x = moveAxis(x, a+1, len(window)).Reshape(slices.Concat(sizes(x)[:a+1], counts[a+1:], []int{elements}))
 	}
 	return x
 }
@@ -364,6 +364,5 @@ func moveAxis(x tensor, from, to int) tensor {
 			perm = append(perm, a)
 		}
 	}
-	perm = append(perm[:to:to], append([]int{from}, perm[to:]...)...)
-	return transpose(x, perm)
+	return transpose(x, slices.Insert(perm, to, from))
 }

@@ -42,9 +42,10 @@ func inOrder(x tensor) tensor { return x.Add(x.Lit(math.MinInt64)) }
 
 // divideUnsigned divides by signed division (Warren, Hacker's Delight, section 9-3); x/0 is 0.
 func divideUnsigned(x, y tensor) tensor {
+	// half is x/2 without a sign. For x from 2^63 on, the signed division gives 2^63 less, which inOrder adds.
 	half := x.And(x.Lit(-2)).Div(x.Lit(2))
 	half = x.Lt(x.Lit(0)).Where(inOrder(half), half)
-	quotient := half.Div(y).Mul(x.Lit(2))
+	quotient := half.Div(y).Mul(x.Lit(2)) // or one less than the quotient
 	rest := x.Sub(quotient.Mul(y))
 	quotient = quotient.Add(inOrder(rest).Ge(inOrder(y)).Cast(ir.I64))
 	large := inOrder(x).Ge(inOrder(y)).Cast(ir.I64) // by 2^63 and more

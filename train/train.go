@@ -153,8 +153,8 @@ func (b batch) close() {
 	}
 }
 
-// fetch copies batches to the device until ctx ends, and sends them to channel `to`. The channel has room for one batch
-// ahead of the steps. An error is the last batch.
+// fetch copies batches to the device until ctx ends, and sends them to channel `to`, which has no buffer: fetch copies
+// one batch ahead of the steps. A batch with an error is the last one.
 func (t *trainer) fetch(ctx context.Context, batches Batches, to chan<- batch) {
 	defer close(to)
 	for in, err := range batches(len(t.report.Losses)) {
