@@ -46,7 +46,7 @@ var (
 func main() {
 	flag.Parse()
 	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "beside:", err)
+		fmt.Fprintln(os.Stderr, "alternate:", err)
 		os.Exit(1)
 	}
 }

@@ -46,7 +46,7 @@ func Layers(t *testing.T, layers int) (g *ir.Graph, weights vkc.WeightMap) {
 			x = x.Add(next)
 		}
 		b.Output("early", first.MulScalar(2))
-		b.Output("y", x.Add(first)) // which passes all parts by
+		b.Output("y", x.Add(first)) // first skips all layers
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -113,8 +113,9 @@ func anchors(rates []schedule.TileRate) *dataset {
 			schedule.RatesFlash} {
 			for _, t := range []schedule.Traits{{MatMuls: 1}, {MatMuls: 1, Blocks: true}, {MatMuls: 1, Runs: true},
 				{MatMuls: 2}, {MatMuls: 2, Blocks: true}} {
+				t.Rows = size
 				// Only rates of table RatesMatrix depend on traits other than rows.
-				if t.Rows = size; table != schedule.RatesMatrix && t != (schedule.Traits{Rows: size, MatMuls: 1}) {
+				if table != schedule.RatesMatrix && t != (schedule.Traits{Rows: size, MatMuls: 1}) {
 					continue
 				}
 				k := measured{label: string(table), traits: t}

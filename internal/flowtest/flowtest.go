@@ -326,7 +326,8 @@ func (m *mover) declareOutputs(g *ir.Graph, n *ir.Node, from int) {
 // zeros adds zeros of a type to a graph.
 func (m *mover) zeros(g *ir.Graph, t ir.Type) *ir.Node {
 	zero, err := ir.FromFloats(t.DType, []float64{0})
-	if m.err = errors.Join(m.err, err); m.err != nil {
+	m.err = errors.Join(m.err, err)
+	if m.err != nil {
 		return nil
 	}
 	zero.Dims = nil

@@ -47,7 +47,7 @@ func gradients(seed uint64, opt graphgen.Options) (g *ir.Graph, ok bool, err err
 			define(b, of, of.Outputs()[i].Name, params)
 		})
 		if err != nil {
-			// Some operands have no gradient, such as indices.
+			// Some operands have no gradient, such as indices. The error has the number of one: try without it.
 			var without int
 			_, rest, found := strings.Cut(err.Error(), "there is no gradient for param ")
 			if _, bad := fmt.Sscanf(rest, "%d", &without); found && bad == nil && without < len(params) {

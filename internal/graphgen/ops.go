@@ -461,7 +461,7 @@ func (g *generator) attention() *ir.Node {
 	if g.rng.IntN(3) == 0 {
 		s = t
 	}
-	// the heads could not be regrouped: reshape does not see that both are empty
+	// Op reshape could not split the heads: it does not see that both shapes are empty.
 	if (t.Is(0) || s.Is(0)) && !batch.IsStatic() {
 		return nil
 	}

@@ -25,7 +25,7 @@ func (g *generator) recurrence() *ir.Node {
 	rows, keys := ir.D(1+g.rng.IntN(4)), ir.D(1+g.rng.IntN(20))
 	each := []ir.Dim{ir.D(1), keys}[g.rng.IntN(2)]
 	// small returns tanh(x)*mul + add, from add-mul to add+mul.
-	small := func(x *ir.Node, mul, add float64) *ir.Node { // add-mul to add+mul
+	small := func(x *ir.Node, mul, add float64) *ir.Node {
 		if x == nil {
 			return nil
 		}

@@ -169,7 +169,8 @@ func QR(q, a, work []float64, m, n int) {
 	}
 	// Now q has the reflections: column j from row j on is the vector of the j-th. Replace them by their product.
 	for j := n - 1; j >= 0; j-- {
-		if q[j*n+j] = 1; taus[j] == 0 { // the column has no reflection
+		q[j*n+j] = 1
+		if taus[j] == 0 { // the column has no reflection
 			for i := j + 1; i < m; i++ {
 				q[i*n+j] = 0
 			}
@@ -383,7 +384,8 @@ func diagonalize(z, d, e []float64, n int) bool {
 			for ; i >= first; i-- {
 				f, b := float64(sin*e[i]), float64(cos*e[i])
 				r := math.Hypot(f, g)
-				if e[i+1] = r; r == 0 { // the matrix has split
+				e[i+1] = r
+				if r == 0 { // the matrix has split
 					d[i+1] -= shift
 					break
 				}

@@ -7,11 +7,12 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// ForUnit returns those of the analyzers that have work in a unit of go vet, a package that a file of JSON describes.
+// ForUnit returns the analyzers that must run on a unit of go vet: a package that a JSON file describes.
 //
-// Of a package that is only imported, go vet wants no more than facts, which the analyzers of the importing packages
-// read. For it these are the analyzers that export facts, of the list and of all that the list requires. Package
-// unitchecker would also run analyzers that only read facts: that takes half of the time of all analyzers.
+// For a package to check, these are all analyzers in the list. For a package that is only imported, go vet needs only
+// the facts that the analyzers of importing packages read. So these are the analyzers that export facts, in the list or
+// required by it. Package unitchecker would also run analyzers that only read facts, which takes half of the total
+// time.
 func ForUnit(file string, list []*analysis.Analyzer) []*analysis.Analyzer {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -24,7 +25,8 @@ func ForUnit(file string, list []*analysis.Analyzer) []*analysis.Analyzer {
 	return exporting(list, map[*analysis.Analyzer]bool{})
 }
 
-// exporting returns the analyzers that export facts, of the list and of all that the list requires.
+// exporting returns the analyzers that export facts, in the list or required by it. It skips the analyzers in seen, and
+// adds those that it visits.
 func exporting(list []*analysis.Analyzer, seen map[*analysis.Analyzer]bool) (found []*analysis.Analyzer) {
 	for _, a := range list {
 		if seen[a] {

@@ -106,9 +106,9 @@ func partWords(values int) int {
 }
 
 // SlotWords returns the number of words that the slots of a run need, given the number of values per device in each
-// exchange. If once is true, every exchange has its own slot. Otherwise there is room for three of the largest slot. An
-// exchange with a slot that does not fit after its predecessor's uses the beginning of the memory. It does not overlap
-// its predecessor, because that began in the last two thirds.
+// exchange. If once is true, every exchange has its own slot. Otherwise there is room for three of the largest slot,
+// and a slot that does not fit after its predecessor goes to the beginning. The two do not overlap: the predecessor
+// then begins after the first third.
 func SlotWords(ranks int, exchanges []int, once bool) (words int) {
 	most := 0
 	for _, values := range exchanges {
@@ -299,6 +299,9 @@ func (x exchange) of(rank int) []uint32 {
 // wordIndex returns the index of a value's word.
 func wordIndex(i int) int { return i/lineValues*lineWords + i%lineValues }
 
+// epochIndex returns the index of the epoch in a value's line.
+func epochIndex(i int) int { return i/lineValues*lineWords + lineValues }
+
 // Next returns the link of the exchange after link's, in which each device gives that many values. The next exchange
 // uses the memory after it.
 func Next(link []uint32, values int) ([]uint32, error) {
@@ -331,7 +334,7 @@ func Give(link, values []uint32) error {
 	for i, v := range values {
 		// The epoch at the end of each line tells a receiver that the line is new.
 		own[wordIndex(i)] = v
-		own[i/lineValues*lineWords+lineValues] = x.epoch
+		own[epochIndex(i)] = x.epoch
 	}
 	atomic.StoreUint32(flag, x.epoch)
 	return nil
@@ -373,7 +376,7 @@ func (x exchange) take(rank int) ([]uint32, error) {
 	}
 	from, values := x.of(rank), make([]uint32, x.values)
 	for i := range values {
-		if lineEpoch := from[i/lineValues*lineWords+lineValues]; lineEpoch != x.epoch {
+		if from[epochIndex(i)] != x.epoch {
 			atomic.StoreUint32(&x.words[failedAt+x.rank], x.epoch|staleBit)
 			return nil, ErrStopped
 		}

@@ -132,8 +132,9 @@ func Guard(read func() error) (err error) {
 			panic(fault)
 		}
 	}()
+	err = read()
 	// A system call that reads the mapping returns an error instead of a fault.
-	if err = read(); isFault(err) {
+	if isFault(err) {
 		err = errors.Join(anyShrunk(), err)
 	}
 	return err

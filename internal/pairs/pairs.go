@@ -71,7 +71,7 @@ func CoverAtCost[T any](list []T, of func(T) (keys []string, cost float64)) []T 
 		has[i] = slices.Compact(has[i])
 	}
 	picked, times := pick(has, costs, len(numbers))
-	// Drop the dearest case without a key of its own first.
+	// Drop cases without a key of their own, the dearest first.
 	slices.SortStableFunc(picked, func(i, j int) int { return cmp.Compare(costs[j], costs[i]) })
 	picked = withoutCovered(picked, has, times)
 	slices.Sort(picked)

@@ -196,12 +196,14 @@ func ForeignName(t testing.TB, name string, column int) string {
 		base, layer = parts[3], []string{"model." + side + ".layers.", side + ".blocks."}[column-1]+parts[2]+"."
 	}
 	for line := range strings.Lines(foreign) {
-		if Words := strings.Fields(line); len(Words) > 0 && Words[0] == base {
-			if column == 2 && strings.HasSuffix(Words[2], "positional_embedding") {
-				end = ""
-			}
-			return layer + Words[column] + end
+		names := strings.Fields(line)
+		if len(names) == 0 || names[0] != base {
+			continue
 		}
+		if column == 2 && strings.HasSuffix(names[2], "positional_embedding") {
+			end = ""
+		}
+		return layer + names[column] + end
 	}
 	t.Fatalf("no other name of %q", name)
 	return ""

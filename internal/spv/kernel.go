@@ -1,6 +1,7 @@
 package spv
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -182,14 +183,17 @@ func Specialize(module []byte, values []any) ([]byte, error) {
 			}
 		case opSpecConstantTrue, opSpecConstantFalse, opSpecConstant:
 			// a has the type, the constant's id and its default value.
-			if n, ok := m.specs[a[1]]; ok && int64(n) < int64(len(values)) {
+			n, ok := m.specs[a[1]]
+			switch {
+			case ok && int64(n) >= int64(len(values)):
+				fault = cmp.Or(fault, fmt.Errorf("specialization constant %d: there are %d values", n, len(values)))
+			case ok:
 				var value []uint32
-				if op, value, err = constant(op, kinds[a[0]], values[n]); err != nil && fault == nil {
-					fault = fmt.Errorf("specialization constant %d: %w", n, err)
+				op, value, err = constant(op, kinds[a[0]], values[n])
+				if err != nil {
+					fault = cmp.Or(fault, fmt.Errorf("specialization constant %d: %w", n, err))
 				}
 				a = append([]uint32{a[0], a[1]}, value...)
-			} else if ok && fault == nil {
-				fault = fmt.Errorf("specialization constant %d: there are %d values", n, len(values))
 			}
 		}
 		// The first word of an instruction has its length, counting itself, and its opcode.

@@ -32,7 +32,8 @@ func Check(data []byte) error {
 		return err
 	}
 	r := reader{data: data}
-	if r.value(); r.err != nil { // a nil *Error in an error interface would be non-nil
+	r.value()
+	if r.err != nil { // a nil *Error in an error interface would be non-nil
 		return r.err
 	}
 	return nil
