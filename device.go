@@ -183,14 +183,14 @@ type LoadOptions struct {
 	Statistics bool
 }
 
-// Load prepares a program for running: it uploads the weights and records the commands. If the device lacks a
-// requirement of the program's kernels, as when it was compiled for another device, the error is a *[vk.MismatchError]
-// that lists all of them. An error about missing weights also lists all. The CPU fast path loads any program and runs
-// its graph. With "auto" it also runs programs that the device cannot load, unless they were compiled for another
-// device.
+// Load prepares a program for running: it uploads the weights and records the commands. If the program's kernels need
+// capabilities that the device lacks, for example because they were compiled for another device, the error is a
+// *[vk.MismatchError] that lists all of these. An error about missing weights also lists all. The CPU fast path loads
+// any program and runs its graph. With "auto" it also runs programs that the GPU cannot load, unless they were compiled
+// for another device.
 //
 // Load starts every kernel once on zeros, because some drivers compile a kernel at its first start; runs are then free
-// of that cost. A program with Share goes where the other one is.
+// of that cost. A program with LoadOptions.Share is loaded where the executable to share with is.
 //
 // Devices "cpu", "reference" and, without a GPU, "auto" read Weights until Close. Other devices are done with Weights
 // when Load returns, unless states have weights as initial values: ResetStates then reads these again.

@@ -140,13 +140,13 @@ func (e *Executable) Device() string { return e.program().Device() }
 // Why gives the reason that the program runs on its device, in one line that begins with the device's name. It differs
 // from [Device.Why] if "auto" chose a device for this graph.
 //
-// On a machine without a GPU, "auto" tries a program in the background once its runs have taken ten times as long as
-// its compilation is expected to take: 10 s, and 0.5 s for each node of the graph. Both devices then repeat up to three
-// runs of the caller, on copies of their inputs and states. Why reports the times. The program changes over if the
-// Vulkan device is at least 1.2 times as fast and returns the same bits. Its states move. Its device tensors remain in
-// host memory. A program that shares memory with another one is not tried.
+// On a machine without a GPU, "auto" tries a program on a Vulkan device in software, in the background, once its runs
+// have taken 10 s plus 0.5 s for each node of the graph: ten times the expected time of compiling it. The CPU fast path
+// and the Vulkan device then repeat up to three runs of the caller, on copies of their inputs and states. Why reports
+// the times. The program changes over if the Vulkan device is at least 1.2 times as fast and returns the same bits. Its
+// states move. Its device tensors remain in host memory. A program that shares memory with another one is not tried.
 //
-// If broadcasting makes a value at least 100 times as large as its operands, and large, the line ends with a hint.
+// If broadcasting makes a large value that is at least 100 times as large as its operands, the line ends with a hint.
 func (e *Executable) Why() string {
 	if e.loaded() && e.expands != "" {
 		return e.whyThere() + "; hint: " + e.expands
@@ -172,7 +172,7 @@ func (e *Executable) whyThere() string {
 	return why
 }
 
-// WithoutCopies is a part of the line of Why: the device had no memory for decoded copies of the weights.
+// WithoutCopies is the end of Why's line if the device had no memory for decoded copies of the weights.
 const WithoutCopies = "; it has no memory for decoded copies of the weights, so that matmuls of many rows decode " +
 	"them in each run"
 

@@ -33,8 +33,8 @@ type Weights interface {
 	io.Closer
 }
 
-// OpenModel opens a model of language or speech: a GGUF file or, in GGUF's spelling, a Hugging Face folder (see package
-// huggingface) or a file of whisper.cpp (see package speech).
+// OpenModel opens a model of language or speech: a GGUF file, a Hugging Face folder (see package huggingface) or a file
+// of whisper.cpp (see package speech). The last two look like a GGUF file, with GGUF's names of metadata and tensors.
 func OpenModel(path string) (*gguf.File, error) {
 	if huggingface.IsFolder(path) {
 		return huggingface.Open(path)
@@ -45,10 +45,10 @@ func OpenModel(path string) (*gguf.File, error) {
 	return gguf.Open(path)
 }
 
-// OpenWeights opens a weights file: GGUF (recognized by its content), safetensors, or the index of a model in several
-// safetensors files (model.safetensors.index.json). OpenModel opens a folder. Tensors alias the mapped file and are
-// valid until Close. If the file is truncated while it is open, every vkc function that reads the tensors returns an
-// error with the file's name. Your own code that reads the bytes would crash.
+// OpenWeights opens a weights file: GGUF (recognized by its content), safetensors, the index of a model in several
+// safetensors files (model.safetensors.index.json), or a model that [OpenModel] opens. Tensors alias the mapped file
+// and are valid until Close. If the file is truncated while it is open, every vkc function that reads the tensors
+// returns an error with the file's name. Your own code that reads the bytes would crash.
 func OpenWeights(path string) (Weights, error) {
 	if huggingface.IsFolder(path) {
 		return opened(OpenModel(path))
@@ -172,8 +172,8 @@ func OpenBundleBytes(content []byte) (*Program, error) {
 }
 
 // Parts returns the other programs in the bundle of p, which are for other graphs of the same model. Load them with the
-// same weights. A bundle of a single graph has none. If p was compiled for several devices, it returns the program of
-// each device.
+// same weights. A bundle of a single graph has none. If p was compiled for several devices, Parts returns the programs
+// into which p is split, each for one device.
 func (p *Program) Parts() (list []*Program, err error) {
 	if p != nil && p.parts != nil {
 		return p.parts, nil

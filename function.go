@@ -273,11 +273,12 @@ func (f *function) program(args []*ir.Data) (p, oldest *shapedProgram) {
 		p = f.programs[i]
 		f.programs = slices.Delete(f.programs, i, i+1)
 	} else {
-		p = &shapedProgram{key: key, uses: 1}
+		p = &shapedProgram{key: key, uses: 1} // the list's use
 		p.load = sync.OnceValues(func() (*Executable, error) { return f.compile(args) })
 	}
-	p.uses++
-	if f.programs = append(f.programs, p); len(f.programs) > maxShapes {
+	p.uses++ // the caller's use
+	f.programs = append(f.programs, p)
+	if len(f.programs) > maxShapes {
 		oldest, f.programs = f.programs[0], f.programs[1:]
 	}
 	return p, oldest

@@ -50,7 +50,8 @@ func (p *Pending) Wait() (*Result, error) {
 
 // finish sets the result or the error of the run and wakes the goroutines that wait for it. It is called once.
 func (p *Pending) finish(r *Result, err error) {
-	if p.result, p.err = r, err; p.ended != nil {
+	p.result, p.err = r, err
+	if p.ended != nil {
 		p.ended()
 	}
 	close(p.done)
@@ -137,7 +138,8 @@ func (s *runQueue) next() {
 // nextLocked lets the next run of the queue begin: the waiting run with the highest priority, and among equals the one
 // that was started first. The caller holds the lock.
 func (s *runQueue) nextLocked() {
-	if s.running = len(s.waiting) > 0; !s.running {
+	s.running = len(s.waiting) > 0
+	if !s.running {
 		return
 	}
 	first := 0
@@ -269,7 +271,7 @@ func (e *Executable) begin(ctx context.Context, in Tensors, opt RunOptions) (res
 			return nil, nil, err
 		}
 	}
-	opt.Into = nil
+	opt.Into = nil // runStarted copies the outputs there
 	wanted := opt.Keep
 	opt.Keep = slices.Clone(wanted)
 	for _, port := range e.Outputs() {

@@ -24,14 +24,15 @@ func isRefusal(err error) bool {
 		memory      *vk.OutOfMemoryError
 		mismatch    *vk.MismatchError
 	)
-	return errors.As(err, &unsupported) || errors.As(err, &large) || errors.As(err, &tools) ||
-		errors.As(err, &memory) || errors.As(err, &mismatch) && mismatch.Smaller != ""
+	tooLarge := errors.As(err, &mismatch) && mismatch.Smaller != "" // otherwise it was compiled for another device
+	return tooLarge || errors.As(err, &unsupported) || errors.As(err, &large) || errors.As(err, &tools) ||
+		errors.As(err, &memory)
 }
 
-// runsOnCPUInstead reports whether the CPU fast path should run a graph after err, the failure of "auto" to compile
-// it for the device or load it there. If the graph and its weights are valid, the answer is yes, with two exceptions.
-// A program compiled for another device must be recompiled. With custom ops the user's shaders may be at fault, so
-// err must be a refusal (see [isRefusal]).
+// runsOnCPUInstead reports whether the CPU fast path should run a graph that "auto" could not compile for the device,
+// or not load there, because of err. If the graph and its weights are valid, the answer is yes, with two exceptions. A
+// program compiled for another device must be recompiled. With custom ops the user's shaders may be at fault, so err
+// must be a refusal (see [isRefusal]).
 func runsOnCPUInstead(ctx context.Context, g *ir.Graph, weights ir.WeightSource, err error) bool {
 	wrongWeights := (*ir.WeightError)(nil)
 	if err == nil || ctx.Err() != nil || errors.Is(err, ErrClosed) || errors.As(err, &wrongWeights) {
@@ -40,8 +41,9 @@ func runsOnCPUInstead(ctx context.Context, g *ir.Graph, weights ir.WeightSource,
 	if _, _, wrong := compiler.FitWeights(g, weights); wrong != nil {
 		return false
 	}
-	another := (*vk.MismatchError)(nil)
-	return isRefusal(err) || !compiler.IsCustom(g) && !errors.As(err, &another)
+	mismatch := (*vk.MismatchError)(nil)
+	compiledForAnother := errors.As(err, &mismatch) && mismatch.Smaller == ""
+	return isRefusal(err) || !compiler.IsCustom(g) && !compiledForAnother
 }
 
 // refusedError is the one-line reason why a device does not run a graph that the CPU fast path then runs.

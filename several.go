@@ -22,8 +22,8 @@ type combined struct {
 	members Devices
 }
 
-// newCombined combines two or more devices, each a single one. how says in one clause how they share the work, for
-// Device.Why.
+// newCombined combines two or more devices, none of which may combine devices itself. how says in one clause how they
+// share the work, for Device.Why.
 func newCombined(d Devices, how string) (combined, error) {
 	var names []string
 	for _, one := range d {
@@ -55,7 +55,8 @@ func (s *combined) compileParts(ctx context.Context, g *ir.Graph, opt CompileOpt
 	all := p.split.Parts()
 	for i, one := range all {
 		own := opt
-		own.ShareWith, own.Weights = nil, p.split.Weights(opt.Weights, i)
+		own.ShareWith = nil // only the split depends on it
+		own.Weights = p.split.Weights(opt.Weights, i)
 		part, err := s.members[one.Device].Compile(ctx, one.Graph, own)
 		if err != nil {
 			return nil, runtime.Explain("compile", g.Name, fmt.Errorf("part %d of %d, for %s: %w", i+1, len(all),
@@ -68,7 +69,8 @@ func (s *combined) compileParts(ctx context.Context, g *ir.Graph, opt CompileOpt
 }
 
 // withDeviceHint adds a hint to an error of one of several devices: the CPU does not replace a device that cannot run
-// its part, because the caller asked for these devices. It leaves errors unchanged that are not the device's fault.
+// its part, because the caller asked for these devices. It returns other errors, such as mistakes in the graph,
+// unchanged.
 func withDeviceHint(err error) error {
 	if driver := (*vk.Error)(nil); !isRefusal(err) && !errors.As(err, &driver) {
 		return err
@@ -162,19 +164,24 @@ func (d Devices) Cheapest(ctx context.Context, g *ir.Graph) (*Device, error) {
 	for _, p := range prices {
 		list = append(list, p.String())
 	}
-	open := map[multi.Strategy]func() (*Device, error){multi.PipelineParallel: d.Together,
-		multi.TensorParallel: d.TensorParallel, multi.OneDevice: func() (*Device, error) { return d.firstThatFits(g) }}
-	for _, p := range prices {
-		if !p.Taken {
-			continue
-		}
-		one, err := open[p.Strategy]()
-		if err == nil {
-			one.kind.id().why += fmt.Sprintf(" (%s is cheapest: %s)", p.Strategy, strings.Join(list, "; "))
-		}
-		return one, err
+	i := slices.IndexFunc(prices, func(p multi.Price) bool { return p.Taken })
+	if i < 0 {
+		return nil, fmt.Errorf("no way to run %q on %d devices: %s", g.Name, len(d), strings.Join(list, "; "))
 	}
-	return nil, fmt.Errorf("no way to run %q on %d devices: %s", g.Name, len(d), strings.Join(list, "; "))
+	var one *Device
+	switch prices[i].Strategy {
+	case multi.PipelineParallel:
+		one, err = d.Together()
+	case multi.TensorParallel:
+		one, err = d.TensorParallel()
+	case multi.OneDevice:
+		one, err = d.firstThatFits(g)
+	}
+	if err != nil {
+		return nil, err
+	}
+	one.kind.id().why += fmt.Sprintf(" (%s is cheapest: %s)", prices[i].Strategy, strings.Join(list, "; "))
+	return one, nil
 }
 
 // firstThatFits returns the first device with enough memory for the graph, and closes the others.

@@ -64,9 +64,9 @@ func (s *software) device() (*vulkan, error) {
 	return s.opened, s.failed
 }
 
-// forCustomOps returns a device that runs a graph with custom ops on the Vulkan device from the beginning: on the CPU
-// it would run the op's Go code, which is optional and serves as a check. It returns nil for other graphs, and if no
-// Vulkan device opens.
+// forCustomOps returns a device that runs a graph with custom ops on the Vulkan device from the beginning. The CPU
+// would run the op's Go code, which is optional and serves as a check. forCustomOps returns nil for other graphs, and
+// if no Vulkan device opens.
 func (s *software) forCustomOps(g *ir.Graph) *auto {
 	if !compiler.IsCustom(g) {
 		return nil

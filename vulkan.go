@@ -101,7 +101,8 @@ func (d *vulkan) withoutCopies(ctx context.Context, p *Program, opt LoadOptions,
 	if !errors.As(err, &memory) || preparedBytes(p) == 0 {
 		return nil, false
 	}
-	plain, err := d.compile(ctx, p.Contents.Graph, CompileOptions{Weights: opt.Weights, Memory: 1,
+	const noCopies = 1 // in a byte of memory no copy fits
+	plain, err := d.compile(ctx, p.Contents.Graph, CompileOptions{Weights: opt.Weights, Memory: noCopies,
 		Progress: opt.Progress, OneKernel: p.Contents.Meta.OneKernel})
 	return plain, err == nil && preparedBytes(plain) < preparedBytes(p)
 }
