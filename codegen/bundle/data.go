@@ -47,15 +47,14 @@ func (w *writer) writeWeights(refs []weightRef, src ir.WeightSource) error {
 		if t.Dims == nil {
 			t.Dims = []int{}
 		}
-		// The source may map its file, whose pages fail to load if another process truncates it.
+		// d.Bytes may be a mapped file, whose pages fail to load if another process truncates it.
 		if err := mmap.Guard(func() error { w.writeSummed(d.Bytes); return w.err }); err != nil {
 			return fmt.Errorf("weight %q: %w", r.name, err)
 		}
 		idx.Tensors = append(idx.Tensors, t)
 	}
 	w.end()
-	// The last chunk is shorter.
-	w.sums.finish()
+	w.sums.finish() // the last chunk, which may be shorter
 	idx.CRC32C = w.sums.crcs
 	w.json(KindIndex, idx)
 	return w.err
@@ -77,18 +76,18 @@ type chunkSums struct {
 	crcs   []byte // CRC-32C of each finished chunk, as a little-endian uint32
 	shas   []byte // SHA-256 of each finished chunk
 	crc    uint32 // CRC-32C of the current chunk so far
-	sha    []byte // bytes of the current chunk so far, if signed
+	sha    []byte // the current chunk so far, if signed, to be hashed when it is complete
 	fill   int    // number of bytes of the current chunk so far
 }
 
 // add adds bytes, which must fit in the current chunk.
 func (c *chunkSums) add(p []byte) {
 	c.crc = crc32.Update(c.crc, crcTable, p)
-	// The sums of a signature cover whole chunks, so keep the chunk's bytes.
 	if c.signed {
 		c.sha = append(c.sha, p...)
 	}
-	if c.fill += len(p); c.fill == chunkSize {
+	c.fill += len(p)
+	if c.fill == chunkSize {
 		c.finish()
 	}
 }
@@ -128,7 +127,7 @@ func newStore(idx index, data []byte, pos int64) (*store, error) {
 		return nil, fmt.Errorf("%d bytes of checksums for %d chunks", len(idx.CRC32C), chunks)
 	}
 	s := &store{data: data, pos: pos, index: idx, byName: map[string]int{}, checked: make([]atomic.Bool, chunks)}
-	// The end of the tensor before. Each must follow directly, so that no byte belongs to none.
+	// end is the end of the previous tensor. The next one must follow directly, so that every byte belongs to a tensor.
 	end := int64(0)
 	for i, t := range idx.Tensors {
 		if err := s.checkTensor(t, ceil.Multiple(end, tensorAlign)); err != nil {

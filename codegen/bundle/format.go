@@ -183,14 +183,15 @@ func faultf(pos int64, format string, args ...any) error {
 	return &fault{pos, fmt.Sprintf(format, args...)}
 }
 
-// require ends the reading of a bundle with an error at byte pos, unless ok. It panics, and decodeHead recovers.
+// require ends decodeHead with an error at byte pos, unless ok: it panics, and decodeHead recovers.
 func require(ok bool, pos int64, format string, args ...any) {
 	if !ok {
 		bailout.Check(faultf(pos, format, args...))
 	}
 }
 
-// decodeHead reads and checks the directory of a bundle, and checks the sections' extents and checksums.
+// decodeHead returns the sections of a bundle. It checks the header, the directory, and the sections' extents and
+// checksums.
 func decodeHead(b []byte) (sections []Section, err error) {
 	defer bailout.Caught(&err)
 	n := decodeHeader(b)

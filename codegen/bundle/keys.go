@@ -40,7 +40,7 @@ func ReadPrivateKey(path string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// ReadPublicKeys reads one or more public keys. A caller trusts their signatures.
+// ReadPublicKeys reads one or more public keys, for [File.SignedBy].
 func ReadPublicKeys(path string) ([]ed25519.PublicKey, error) {
 	blocks, err := readPEM(path, publicBlock)
 	if err != nil {

@@ -90,7 +90,8 @@ func (f *File) read(data []byte) error {
 			weights = s
 			continue
 		}
-		// Without weight data before it, the index has nothing to describe, and readSection fails.
+		// If there is no weight data before it, the index has nothing to describe: idx stays nil, and readSection
+		// fails.
 		if s.Kind == KindIndex && i > 0 && sections[i-1].Kind == KindData {
 			idx = new(index)
 		}
@@ -99,7 +100,7 @@ func (f *File) read(data []byte) error {
 		}
 	}
 	if err := f.complete(idx, weights); err != nil {
-		// The directory is wrong, which begins after the header.
+		// The directory is wrong. It begins after the header.
 		return f.located(faultf(headerSize, "%v", err))
 	}
 	if idx == nil {
@@ -173,13 +174,13 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 
 // readPart reads another program of a model.
 func (f *File) readPart(b []byte) error {
-	// Check the kinds first: parts inside parts would make reading recurse as deep as the file is long.
+	// Check the kinds first. Otherwise parts inside parts could make reading recurse too deeply.
 	sections, err := decodeHead(b)
 	if err != nil {
 		return err
 	}
 	for _, inner := range sections {
-		// The kinds from KindData on are those that only a whole bundle may have.
+		// Only a whole bundle may have the kinds from KindData on.
 		if inner.Kind >= KindData {
 			return fmt.Errorf("it has a section %s, and may be a program only", inner.Kind)
 		}

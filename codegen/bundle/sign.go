@@ -25,17 +25,17 @@ type signature struct {
 	Signature  []byte `json:"signature"`
 }
 
-// algorithm is the only supported algorithm. signedPrefix distinguishes these signatures from other uses of the same
-// key.
+// algorithm is the only supported algorithm. A signed message begins with signedPrefix, so that a signature that the
+// same key made for another purpose is not valid for a bundle.
 const (
 	algorithm    = "ed25519"
 	signedPrefix = "vkc bundle signature 1\n"
 )
 
-// signedDigest hashes all sections except the signature, in order. For each it hashes kind and index (uint32), length
-// (uint64), all little-endian, and the SHA-256 of the content. For weight data that is the SHA-256 of the chunks' sums.
-// The lengths determine the sections' positions, and all padding is zero, so the digest covers the whole file without
-// its signature.
+// signedDigest hashes all sections except the signature, in order. For each section it hashes the kind (uint32), the
+// index (uint32) and the length (uint64), all little-endian, and the SHA-256 of the content. For weight data it hashes
+// the SHA-256 of weightSums instead, which has the SHA-256 of each chunk. The lengths determine the sections'
+// positions, and all padding is zero, so the digest covers the whole file except the signature.
 func signedDigest(sections []Section, weightSums []byte) []byte {
 	h := sha256.New()
 	for _, s := range sections {

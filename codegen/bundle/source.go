@@ -53,7 +53,7 @@ func (f *File) Weight(name string) (*ir.Data, error) {
 	return &ir.Data{DType: t.DType, Dims: slices.Clone(t.Dims), Bytes: f.weights.bytes(t)}, nil
 }
 
-// Verify performs the checks that Open defers: the checksums of all weights, and the decoding of the graph.
+// Verify performs the checks that Open leaves out: it verifies the checksums of all weights, and decodes the graph.
 func (f *File) Verify() error {
 	if _, err := f.Graph(); err != nil {
 		return err

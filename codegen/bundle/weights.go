@@ -72,8 +72,8 @@ func (s *refSet) addProgram(p *kernel.Program) {
 	}
 }
 
-// graph adds the weights of a graph.
-func (s *refSet) graph(g *ir.Graph) {
+// addGraph adds the weights of a graph.
+func (s *refSet) addGraph(g *ir.Graph) {
 	for _, n := range g.Leaves(ir.OpWeight) {
 		s.add(weightRef{n.Name(), n.DType(), fixed("weight", n.Name(), n.Shape())})
 	}
@@ -101,11 +101,12 @@ func (c *Contents) weightRefs() (list []weightRef, err error) {
 	defer bailout.Caught(&err)
 	var set refSet
 	set.addProgram(c.Program)
-	set.graph(c.Graph)
+	set.addGraph(c.Graph)
 	for _, part := range c.Parts {
 		set.addProgram(part.Program)
 	}
-	if all, ok := c.Weights.(interface{ Names() []string }); ok && c.Model != nil {
+	all, canList := c.Weights.(interface{ Names() []string })
+	if canList && c.Model != nil {
 		for _, name := range all.Names() {
 			d, err := c.Weights.Weight(name)
 			bailout.Check(err)

@@ -150,7 +150,7 @@ func (c *Contents) modelSections() (list []readySection, err error) {
 	return list, nil
 }
 
-// finish writes the signature if there is a key, and then the header and the directory.
+// finish writes the signature if there is a key, and then the header and the directory, over the zeros at the start.
 func (w *writer) finish(key ed25519.PrivateKey) error {
 	if key != nil {
 		w.json(KindSignature, sign(key, w.sections, w.sums.shas))

@@ -47,8 +47,8 @@ const (
 // Has reports whether all of want are supported.
 func (s SubgroupOps) Has(want SubgroupOps) bool { return s&want == want }
 
-// Component is the element type of a cooperative matrix. It is the dtype's name if there is one: f16 bf16 f32 f64
-// f8e4m3 f8e5m2 i8 i16 i32 i64 u8 u16 u32 u64. An unknown type is "component-N".
+// Component is the element type of a cooperative matrix: the name of a dtype (f16 bf16 f32 f64 f8e4m3 f8e5m2 i8 i16 i32
+// i64 u8 u16 u32 u64), or "component-N" if type N of Vulkan is no dtype.
 type Component string
 
 // Scope is the set of invocations that share a cooperative matrix.
@@ -284,24 +284,22 @@ func (c Caps) Position32() int64 {
 // fingerprintVersion must change when the meaning of a field that Fingerprint covers changes.
 const fingerprintVersion = "vkc caps 1\n"
 
-// Fingerprint is the SHA-256, in hex, of everything on which generated code may depend. It does not cover names, the
-// driver's version and description, the patch level of the API, the UUIDs, and the sizes of memory; so code generation
-// must not use them. A cache of a driver's output (VkPipelineCache) must also be keyed by UUID and driver version. The
-// order of matrix shapes does not matter.
+// Fingerprint is the SHA-256, in hex, of everything on which generated code may depend. Code generation must not use
+// what it does not cover: names, the driver's version and description, the patch level of the API, the UUIDs, the size
+// of device memory, and the order of matrix shapes. A cache of a driver's output (VkPipelineCache) must have the UUID
+// and the driver's version in its key too.
 func (c Caps) Fingerprint() string {
 	c.Name, c.DriverName, c.DriverInfo, c.DriverVersion = "", "", "", 0
 	c.DeviceUUID, c.DriverUUID, c.PipelineCacheUUID = "", "", ""
 	c.DeviceMemory, c.HostPointerAlignment = 0, 0
-	// the patch level
-	c.API &^= 0xfff
+	c.API &^= 0xfff // the patch level
 	c.Matrices = sortedShapes(c.Matrices)
 	if c.Matrix2 != nil {
 		m := *c.Matrix2
 		m.Dims = sortedShapes(m.Dims)
 		c.Matrix2 = &m
 	}
-	// Marshaling plain structs can only fail for a NaN in TimestampPeriod.
-	if c.TimestampPeriod != c.TimestampPeriod {
+	if c.TimestampPeriod != c.TimestampPeriod { // NaN, for which Marshal would fail
 		c.TimestampPeriod = 0
 	}
 	text, err := json.Marshal(c)
@@ -329,8 +327,8 @@ func (c Caps) HasMatrix(m, n, k int, operands, sums Component) bool {
 	return c.Features.CooperativeMatrix && slices.Contains(c.Matrices, want)
 }
 
-// CanRelyOn reports whether a kernel can rely on subgroups of n invocations. The size must be the device's only one, or
-// the kernel must be able to request it, and full subgroups.
+// CanRelyOn reports whether a kernel can rely on subgroups of n invocations: n is the device's only subgroup size, or
+// the kernel can request this size and full subgroups.
 func (c Caps) CanRelyOn(n int) bool {
 	size := uint32(n)
 	if c.MinSubgroupSize == size && c.MaxSubgroupSize == size {

@@ -1,9 +1,9 @@
 package device
 
-// swiftShader reports whether the driver is Google's SwiftShader, which runs on the processor. Its exp2 and log2 clamp
-// their argument by comparisons that lose NaN, and exp and log use them: exp(NaN) is infinite and log(NaN) is 89.1,
-// although the driver reports that it preserves NaN. Its compiler explores every path through a loop body: 20
-// consecutive two-way branches take a second, and each further branch doubles that time.
+// swiftShader reports whether the driver is Google's SwiftShader, which runs on the processor. It reports that it
+// preserves NaN. But its exp2 and log2, which exp and log use, clamp their argument by comparisons that lose NaN:
+// exp(NaN) is infinite and log(NaN) is 89.1. Its compiler explores every path through a loop body: 20 consecutive
+// two-way branches take a second, and each further branch doubles that time.
 func swiftShader(caps Caps) bool { return caps.VendorID == VendorGoogle }
 
 // LosesNaN reports whether exp, exp2, log and log2 of NaN may return a number. That is so if shaders cannot request
@@ -21,8 +21,8 @@ func RoundsWordsTwice(caps Caps) bool { return swiftShader(caps) }
 // driver, spirv-opt must remove dead stores, because the branches around them then go too.
 func SlowBranches(caps Caps) bool { return swiftShader(caps) }
 
-// FusesNothing reports whether the device is a software device. Its driver rewrites a*b + a*c to a*(b+c), unless the
-// order of the operations is fixed. It uses no fused multiply-add in either case, so fixing the order costs nothing.
+// FusesNothing reports whether the driver uses no fused multiply-add, as on software devices. These drivers rewrite
+// a*b + a*c to a*(b+c), unless the shader fixes the order of the operations, which costs nothing there.
 func FusesNothing(caps Caps) bool { return caps.Type == DeviceCPU }
 
 // UnrollsSlowly reports whether the driver is Mesa's lavapipe. Its compiler unrolls loops of up to 32 iterations, and

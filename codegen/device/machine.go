@@ -24,7 +24,7 @@ type Machine struct {
 	Staged  Link `json:"staged,omitzero"`
 }
 
-// Link is the cost when two devices send bytes to each other at the same time.
+// Link is the cost of an exchange: two devices send bytes to each other at the same time.
 type Link struct {
 	LatencyNs float64 `json:"latency_ns"` // for a few bytes
 	GBps      float64 `json:"gbps"`       // bytes per nanosecond that each device sends in large exchanges
@@ -38,7 +38,7 @@ func (l Link) Time(bytes int64) float64 { return l.LatencyNs + float64(bytes)/l.
 func machineOf(caps Caps, profile string) Machine {
 	similar := profileCaps()[profile]
 	estimate := similar.Machine
-	// A device of the class with half the cores has half the rates.
+	// A device with half the cores has half the rates per second. Times do not change.
 	scale := float64(CoresOf(caps)) / float64(CoresOf(similar))
 	m := caps.Machine
 	m.CopyGBps = cmp.Or(m.CopyGBps, scale*estimate.CopyGBps)

@@ -118,7 +118,7 @@ func EncodeVariant(caps Caps, of string, notes ...string) ([]byte, error) {
 }
 
 func (f profileFile) encode() ([]byte, error) {
-	// They identify an individual device or driver.
+	// Leave out what identifies an individual device or driver.
 	f.Caps.DeviceUUID, f.Caps.DriverUUID, f.Caps.PipelineCacheUUID = "", "", ""
 	text, err := json.MarshalIndent(f, "", "  ")
 	return append(text, '\n'), err
@@ -126,8 +126,8 @@ func (f profileFile) encode() ([]byte, error) {
 
 // check returns an error for caps that no Vulkan device has.
 func (c Caps) check() error {
-	// subgroupSizes reports whether Vulkan allows these as the smallest, the usual and the largest size.
-	subgroupSizes := func(list ...uint32) bool { // powers of two, in ascending order
+	// subgroupSizes reports whether the sizes are powers of two up to 128, in ascending order.
+	subgroupSizes := func(list ...uint32) bool {
 		for i, n := range list {
 			if n&(n-1) != 0 || n == 0 || n > 128 || i > 0 && n < list[i-1] {
 				return false

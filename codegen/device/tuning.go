@@ -26,11 +26,11 @@ type Tuned struct {
 
 // UnmarshalJSON decodes a schedule into the struct of its variant.
 func (t *Tuned) UnmarshalJSON(text []byte) (err error) {
-	// A type without methods, or decoding would call UnmarshalJSON again.
+	// A type without methods, because decoding a Tuned would call UnmarshalJSON again.
 	type fields Tuned
 	all := struct {
 		*fields
-		// It hides the field of fields, because only ParseSchedule knows the variants.
+		// This Schedule hides fields.Schedule, because only ParseSchedule knows the variants.
 		Schedule json.RawMessage `json:"schedule"`
 	}{fields: (*fields)(t)}
 	if err = kernel.DecodeStrictly(text, &all); err == nil {

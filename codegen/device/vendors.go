@@ -35,11 +35,11 @@ type class struct {
 	// queueApart says that the gap between submissions is shorter in a compute-only queue than in one that also draws
 	// (docs/measurements, M-token-gap).
 	queueApart bool
-	// noGridBarrier reports whether the workgroups of a device cannot wait for each other in a kernel. nil means they
-	// can.
+	// noGridBarrier reports whether the workgroups of a device cannot wait for each other in a kernel. If it is nil,
+	// they can on all devices of the class.
 	noGridBarrier func(Caps) bool
-	// doubles is how many times as long as f32 arithmetic f64 takes on GPUs made for graphics; 0 if unknown. Devices
-	// with one of the names in fastDoubles, which are made for computing, take twice as long.
+	// doubles is the time of an f64 operation, in f32 operations, on GPUs made for graphics; 0 if unknown. It is 2 on
+	// devices that are made for computing: they have one of fastDoubles in their name.
 	doubles     int
 	fastDoubles []string
 }
@@ -81,7 +81,8 @@ func (c class) machine(caps Caps) Machine {
 // Class names the class of a device, such as "nvidia" or "generic".
 func Class(caps Caps) string { return classOf(caps).name }
 
-// DoubleTimes returns about how many times as long as f32 arithmetic f64 takes on a device, or 0 if that is unknown.
+// DoubleTimes returns the time of an f64 operation on a device, in f32 operations, or 0 if that is unknown. For
+// example, 64 means that f64 takes 64 times as long.
 func DoubleTimes(caps Caps) int {
 	c := classOf(caps)
 	for _, name := range c.fastDoubles {

@@ -42,9 +42,9 @@ const firstRuntimeFeature = "Sync2"
 // TransferQueue is the name that turns off a device's copy-only queue. The runtime works without it.
 const TransferQueue = "transfer_queue"
 
-// otherSwitches has the names that turn off something other than a field of [Features]. The function changes the rates
-// so that the compiler no longer chooses it. For the transfer queue and for AVX-512 it does nothing, because the
-// runtimes look at the names themselves.
+// otherSwitches has the names that turn off something other than a field of [Features]. The function of a name changes
+// the rates so that the compiler no longer chooses the named thing. For the transfer queue and for AVX-512 it does
+// nothing, because the runtimes look up these names themselves.
 var otherSwitches = map[string]func(*Machine){
 	"persistent":    func(m *Machine) { m.BarrierNs = -1 },
 	TransferQueue:   func(*Machine) {},

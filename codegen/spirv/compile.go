@@ -69,9 +69,9 @@ type Stats struct {
 
 // Compile turns shaders into SPIR-V. Result i belongs to shader i.
 //
-// If a tool rejects a shader, the error has a *CompileError. There is one for each rejected shader, joined by
-// errors.Join, and the results of the other shaders are valid and cached. Any other error, such as a *MissingToolError
-// or the end of ctx, comes without results. When ctx ends, running tools are killed and no partial files are left.
+// If tools reject shaders, the error joins a *CompileError for each of them (errors.Join), and the results of the other
+// shaders are valid and cached. Any other error, such as a *MissingToolError or the end of ctx, comes without results.
+// When ctx ends, running tools are killed and no partial files are left.
 func (t *Toolchain) Compile(ctx context.Context, shaders []Shader, opt Options) ([]Result, Stats, error) {
 	if opt.Jobs <= 0 {
 		opt.Jobs = runtime.GOMAXPROCS(0)
@@ -94,7 +94,7 @@ type compilation struct {
 	tools *Toolchain
 	opt   Options
 	dir   string        // temporary; the compiler's working directory
-	slots chan struct{} // has one element per running process
+	slots chan struct{} // holds an element for each running process; its capacity is opt.Jobs
 
 	units   []*unit // distinct shaders
 	unitOf  []int   // index into units by shader

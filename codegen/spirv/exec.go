@@ -98,13 +98,12 @@ func newToolCommand(ctx context.Context, stop context.CancelCauseFunc, tool Tool
 		}}
 	}
 	stdout, stderr = limited(maxMessages, " of messages"), limited(maxMessages, " of messages")
-	// A module may be larger than messages.
-	if c.module {
+	if c.module { // it may be larger than messages
 		stdout = limited(maxOutput, tooLarge)
 	}
 	cmd = exec.CommandContext(ctx, tool.Path, c.args...)
 	cmd.Dir = cmp.Or(c.dir, filepath.Dir(tool.Path))
-	// messages in English
+	// The user's GLIBC_TUNABLES, if set, overrides hugePages. LC_ALL=C gives messages in English.
 	cmd.Env = append(append([]string{hugePages}, os.Environ()...), "LC_ALL=C")
 	if c.stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.stdin)
@@ -150,7 +149,7 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	if ctx.Err() != nil {
 		return out, fmt.Errorf("%s: %w", tool.Name, context.Cause(ctx))
 	}
-	cmd.Cancel() // kill children that still run
+	cmd.Cancel() // kill children that the tool has left running
 	said := out.text()
 	if c.module {
 		said = string(out.stderr)
@@ -162,9 +161,9 @@ func runTool(ctx context.Context, tool Tool, c command) (output, error) {
 	return out, e
 }
 
-// exceeded returns the limit of l that a tool exceeded, or nil. cause says why runTool killed the tool, if it did; the
-// kernel may also have killed it. If an allocation fails, only the tool itself knows, so its messages, said, are
-// searched for that.
+// exceeded returns the limit of l that a tool exceeded, or nil. cause is the limitError for which runTool killed the
+// tool, if it did. The kernel may have killed the tool for its processor time. If an allocation fails, only the tool
+// itself knows, so exceeded looks for that in the tool's messages, said.
 func (g *group) exceeded(cause error, said string, l limits) *limitError {
 	if limit := (*limitError)(nil); errors.As(cause, &limit) {
 		return limit
@@ -172,8 +171,9 @@ func (g *group) exceeded(cause error, said string, l limits) *limitError {
 	if g.outOfTime(l) {
 		return &limitError{fmt.Sprintf("used up the %v of processor time that it may take%s", l.cpu, tooLarge)}
 	}
-	if used, known := g.maxMemory(); known && (noMemory.MatchString(said) ||
-		died(g.cmd.ProcessState) && used >= l.memory/2) {
+	used, known := g.maxMemory()
+	diedLarge := died(g.cmd.ProcessState) && used >= l.memory/2 // probably for lack of memory
+	if known && (noMemory.MatchString(said) || diedLarge) {
 		return &limitError{fmt.Sprintf("needs more than the %d MiB of memory that it may take%s",
 			l.memory>>20, tooLarge)}
 	}

@@ -51,7 +51,7 @@ func (g *group) limit(l limits) error {
 	}
 	defer windows.CloseHandle(process)
 	err = windows.AssignProcessToJobObject(g.job, process)
-	// A process that has ended cannot join the job; its handle shows that.
+	// A process that has ended cannot join the job, which is no error. Waiting for its handle succeeds at once.
 	if state, _ := windows.WaitForSingleObject(windows.Handle(process), 0); err != nil && state != windows.WAIT_OBJECT_0 {
 		return os.NewSyscallError("AssignProcessToJobObject", err)
 	}

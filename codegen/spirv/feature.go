@@ -72,7 +72,7 @@ void main() { x[0] = float(b[0]); b[1] = floate4m3_t(x[1]); }
 // featureProbe caches the answer of [Toolchain.Features] within a process.
 type featureProbe struct {
 	mu     sync.Mutex
-	result map[Feature]bool // nil before they ran
+	result map[Feature]bool // nil before the first call
 }
 
 // Features reports for every feature whether the tools can compile and optimize shaders that use it. The first call in
@@ -87,7 +87,7 @@ func (t *Toolchain) Features(ctx context.Context) (map[Feature]bool, error) {
 			return nil, err
 		}
 		t.features.result = make(map[Feature]bool, len(featureProbes))
-		// An entry for every feature, also for those not found.
+		// Every feature gets an entry, true or false.
 		for _, p := range featureProbes {
 			t.features.result[Feature(p.Name)] = found[Feature(p.Name)]
 		}
@@ -120,7 +120,8 @@ func (t *Toolchain) probeFeatures(ctx context.Context) (map[Feature]bool, error)
 	return found, nil
 }
 
-// allRefusals reports whether err, from Compile, says only that tools rejected shaders.
+// allRefusals reports whether err, from Compile, consists only of CompileErrors of shaders that a tool rejected. A tool
+// that hit a limit did not reject its shader.
 func allRefusals(err error) bool {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -26,8 +26,7 @@ const (
 // target environment, because that is an option of the process.
 func (c *compilation) batches(units []*unit) [][]*unit {
 	byEnv := map[string][]*unit{}
-	// the environments in order, since maps have none
-	var envs []string
+	var envs []string // the keys of byEnv, in the order of units
 	for _, u := range units {
 		if byEnv[u.shader.TargetEnv] == nil {
 			envs = append(envs, u.shader.TargetEnv)
@@ -41,8 +40,9 @@ func (c *compilation) batches(units []*unit) [][]*unit {
 	return all
 }
 
-// processes returns the number of compiler processes to start for n shaders: one each for glslangValidator, and for
-// glslc as many as run at once, unless they would have too few or too many shaders.
+// processes returns the number of compiler processes to start for n shaders. glslangValidator needs one for each
+// shader. Of glslc it is the number that runs at once, but fewer if they would get less than minBatch shaders each,
+// and more if they would get over maxBatch.
 func (c *compilation) processes(n int) int {
 	if !c.tools.GLSLC.Found() {
 		return n
@@ -64,9 +64,9 @@ func distribute(units []*unit, n int) [][]*unit {
 	return list
 }
 
-// compileBatch runs the compiler on one batch. Each unit gets a module or an error. If a unit got neither, it is
-// compiled again alone, so that every error belongs to a shader: the compiler may have crashed on another shader, or
-// reported an error under a name set by #line.
+// compileBatch runs the compiler on one batch, so that each unit gets a module or an error. A unit may get neither,
+// because the compiler crashed on another shader, or reported an error under a name set by #line. compileBatch then
+// compiles this unit again, alone, so that any error belongs to it.
 func (c *compilation) compileBatch(ctx context.Context, batch []*unit) error {
 	if err := c.runCompiler(ctx, batch); err != nil {
 		return err
@@ -126,12 +126,14 @@ func (c *compilation) compilerArgs(batch []*unit) []string {
 	return args
 }
 
-// sourceName and moduleName are file names in the working directory. glslc -c derives the second from the first.
+// sourceName and moduleName are the names of a unit's files in the working directory. glslc -c derives the module's
+// name from the source's.
 func (u *unit) sourceName() string { return fmt.Sprintf("%04d.comp", u.number) }
 func (u *unit) moduleName() string { return u.sourceName() + ".spv" }
 
-// collect reads the compiler's results for one unit: found has the messages about all units of the process, and exit
-// its error, or nil. If there are messages about the unit, collect ignores the module.
+// collect sets the module or the error of one unit from the results of a compiler process: found has its messages about
+// all units, and exit is its error, or nil. If there are messages about the unit, collect ignores the module. If there
+// is no module either, it sets nothing.
 func (c *compilation) collect(u *unit, tool Tool, found []diagnostic, exit *exitError) error {
 	module, err := readModule(filepath.Join(c.dir, u.moduleName()))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

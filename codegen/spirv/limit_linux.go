@@ -24,7 +24,7 @@ func (g *group) limit(l limits) error {
 		{unix.RLIMIT_FSIZE, maxOutput, maxOutput},
 		{unix.RLIMIT_CORE, 0, 0}, // no core dumps
 	} {
-		var now unix.Rlimit // only a privileged process may raise the hard limit
+		var now unix.Rlimit // the limits so far; only a privileged process may raise the hard one
 		err := unix.Prlimit(pid, row.resource, nil, &now)
 		if err == nil {
 			limit := unix.Rlimit{Cur: min(row.soft, now.Max), Max: min(row.hard, now.Max)}
@@ -44,8 +44,8 @@ func (g *group) outOfTime(limits) bool {
 }
 
 // maxMemory returns the peak memory of the process in bytes, and false if it is unknown. The kernel's count starts from
-// the memory that vkc itself had when it started the process, and is inexact. So maxMemory returns 0 for a peak of up
-// to about that size.
+// the memory of vkc itself when it started the process, and is inexact. A peak up to an eighth above that memory says
+// nothing about the process, and maxMemory returns 0.
 func (g *group) maxMemory() (int64, bool) {
 	usage, ok := g.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	var own syscall.Rusage
@@ -55,5 +55,5 @@ func (g *group) maxMemory() (int64, bool) {
 	if usage.Maxrss <= own.Maxrss+own.Maxrss/8 {
 		return 0, true
 	}
-	return usage.Maxrss << 10, true
+	return usage.Maxrss << 10, true // from KiB
 }

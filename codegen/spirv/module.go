@@ -25,7 +25,8 @@ func CheckModule(module []byte) error { return spv.Check(module) }
 // smallConstants reports whether a valid module has 8- or 16-bit constants, or composites of them, although its
 // capabilities allow only loads, stores and conversions of these types. spirv-val and drivers reject such constants.
 func smallConstants(module []byte) bool {
-	// The number of the capability (Int8, Int16, Float16) for full arithmetic, by the type's opcode and width.
+	// capability has the number of the capability (Int8, Int16 or Float16) for full arithmetic, by the type's opcode
+	// and width.
 	capability := map[[2]uint32]uint32{{opTypeInt, 8}: 39, {opTypeInt, 16}: 22, {opTypeFloat, 16}: 9}
 	has := map[uint32]bool{}     // declared capabilities
 	limited := map[uint32]bool{} // ids of types without full arithmetic

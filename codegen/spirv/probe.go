@@ -21,7 +21,7 @@ import (
 // versionLimits bounds a run of `--version`, which takes milliseconds.
 var versionLimits = limits{memory: defaultLimits.memory, cpu: 10 * time.Second, wall: 2 * time.Minute}
 
-// identity has the names and versions of the tools that a compiled shader depends on. Those of missing tools are empty.
+// identity has the name and version of each tool that a compiled shader depends on, or "" for a missing tool.
 type identity struct{ Compiler, Opt, Val string }
 
 // identity returns the versions of the tools in use. For a missing tool it returns the version that was last seen. So
@@ -53,7 +53,8 @@ type probeFile struct {
 	Last identity
 }
 
-// probedVersion is the version of a program, and the size and time of its file. It is valid while the file has these.
+// probedVersion is the version of a program, and the size and time of its file at that time. The version is valid while
+// the file still has this size and time.
 type probedVersion struct {
 	Size    int64
 	ModTime time.Time
@@ -69,10 +70,10 @@ type probeStore struct {
 	unsaved bool
 }
 
-// probeKey is the key of that entry. It must change with the layout of probeFile.
+// probeKey is the key of the cache entry with the probeFile. It must change with the layout of probeFile.
 var probeKey = cachefile.KeyOf("vkc tool probes 1")
 
-// probeCache returns the cache below cacheDir that has that entry.
+// probeCache returns the cache below cacheDir that has the entry probeKey.
 func probeCache(cacheDir string) cachefile.Dir {
 	return cachefile.Dir{
 		Path: filepath.Join(cacheDir, "tools"), Suffix: ".cache",
@@ -80,7 +81,7 @@ func probeCache(cacheDir string) cachefile.Dir {
 	}
 }
 
-// maxProbes is the maximum size of the entry in bytes.
+// maxProbes is the maximum size of that entry in bytes.
 const maxProbes = 1 << 20
 
 // inMemory is the store of this process for Find without a cache directory.

@@ -111,9 +111,9 @@ var toolSpecs = []toolSpec{
 }
 
 // Find searches for the tools in this order: the directory in $VKC_TOOLS; the directory that scripts/setup has
-// registered for this user (see RegisteredDir); $PATH. The first of these that has a compiler and spirv-opt supplies
-// all tools, because a validator or optimizer that is older than the compiler rejects valid modules. Tools in
-// $VKC_TOOLS always have priority.
+// registered for this user (see RegisteredDir); $PATH. The first of these places that has a compiler and spirv-opt
+// supplies all tools, because a validator or optimizer that is older than the compiler rejects valid modules. But each
+// tool in $VKC_TOOLS is used, even if some are missing there.
 //
 // Find never depends on the working directory or on the program's location, so that it cannot run planted files. A
 // relative $VKC_TOOLS is an error, and relative entries of $PATH are ignored. A registered directory is not used if
@@ -151,8 +151,8 @@ func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 // noticeKey is the context key of the function of WithNotice.
 type noticeKey struct{}
 
-// WithNotice returns a context for [Find]. If Find uses other tools than the registered ones, it calls say, from any
-// goroutine. The notice matters because other tools have other features, and so lead to other kernels.
+// WithNotice returns a context for [Find]. If Find passes over the registered tools and uses others, it calls say. The
+// notice matters because other tools have other features, and so lead to other kernels.
 func WithNotice(ctx context.Context, say func(*PassedOverError)) context.Context {
 	return context.WithValue(ctx, noticeKey{}, say)
 }
@@ -230,7 +230,8 @@ func registeredSet() (toolSet, *PassedOverError) {
 		return nil, nil // never registered
 	}
 	err := trusted.Check(dir)
-	if link, _ := os.Readlink(dir); link != "" && errors.Is(err, fs.ErrNotExist) {
+	link, _ := os.Readlink(dir) // "" if dir is not a link
+	if link != "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, registeredError(fmt.Errorf("it is a link to %q, which is not there", link))
 	}
 	target, linkErr := filepath.EvalSymlinks(dir) // fixed, in case the link changes while the program runs
@@ -263,8 +264,8 @@ func (e *PassedOverError) Unwrap() error { return e.Why }
 func registeredError(why error) *PassedOverError {
 	e := &PassedOverError{Dir: RegisteredDir(), Why: why}
 	e.Do = "run scripts/setup of the repository, or remove " + e.Dir
-	if others := (*trusted.Error)(nil); errors.As(why, &others) {
-		e.Do = "do so, or remove " + e.Dir // the reason already says what to do
+	if others := (*trusted.Error)(nil); errors.As(why, &others) { // its text already says what to do
+		e.Do = "do so, or remove " + e.Dir
 	}
 	return e
 }

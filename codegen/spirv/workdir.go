@@ -29,7 +29,7 @@ func makeWorkDir() (*workDir, error) {
 		if held || err != nil { // without locks, no other process removes the directory
 			return &workDir{path, lock}, nil
 		}
-		// Another process found it unlocked, and removes it.
+		// Another process found the new directory before it was locked, and removes it. Try again.
 	}
 	return nil, fmt.Errorf("spirv: no temporary directory in %s stays for long enough to lock it", os.TempDir())
 }

@@ -32,7 +32,8 @@ func lockDir(dir string) (lock *os.File, held bool, err error) {
 		lock.Close()
 		return nil, false, err
 	}
-	// The directory may have been removed, and made again, between opening and locking the file.
+	// Another process may have removed the directory between OpenFile and Flock, and a third may have made it again.
+	// Then path names another file, or none.
 	mine, err := lock.Stat()
 	if err != nil {
 		lock.Close()
