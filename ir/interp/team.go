@@ -73,7 +73,8 @@ func (t *team) run(ctx context.Context, workers, tasks int, f func(worker, task 
 	defer t.busy.Store(false)
 	j := &job{ctx: ctx, workers: workers, tasks: tasks, f: f}
 	j.finished.Add(1)
-	for i := range min(workers, runtime.GOMAXPROCS(0)) - 1 { // this goroutine works too, as worker 0
+	// This goroutine works too, as worker 0. GOMAXPROCS, a better limit, takes the lock of Go's scheduler.
+	for i := range min(workers, runtime.NumCPU()) - 1 {
 		t.call(i, j)
 	}
 	j.work(0)

@@ -69,13 +69,13 @@ var idleWords sync.Pool
 // contraction length.
 func takesBytes(n *ir.Node, t ir.DType, k int) bool {
 	return k > 0 && n.Attrs().String_("precision") == ir.PrecisionBytes && vector != nil &&
-		(vector.byteDots[t] != nil || vector.panels[t] != nil) && k%t.BlockElems() == 0
+		(vector.byteDots.of(t) != nil || vector.panels.of(t) != nil) && k%t.BlockElems() == 0
 }
 
 // interleavedRows returns the rows of b, interleaved in panels of panelCols rows (see [panelForm]). A row has k
 // elements. Rows of zeros complete the last panel.
 func interleavedRows(b *interp.Stored, rows, k int) []float32 {
-	form, blocks := vector.panels[b.DType], k/b.DType.BlockElems()
+	form, blocks := vector.panels.of(b.DType), k/b.DType.BlockElems()
 	rowBytes := blocks * b.DType.BlockBytes()
 	panels := ceil.Div(rows, panelCols)
 	words := make([]float32, panels*panelCols*rowBytes/4)
@@ -172,11 +172,11 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 	_, _ = a.bytes[:(row+rows)*k], out[:(rows-1)*stride+cols] // the assembly checks no bounds
 	if interleaved {
 		src := b.Bytes[first/elems*size:][:ceil.Multiple(cols, panelCols)*blocks*size]
-		vector.panels[b.DType].multiply(out, stride, a, row, src, blocks*size, blocks, rows, cols, k, room)
+		vector.panels.of(b.DType).multiply(out, stride, a, row, src, blocks*size, blocks, rows, cols, k, room)
 		return
 	}
 	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
-	if p := vector.panels[b.DType]; p != nil {
+	if p := vector.panels.of(b.DType); p != nil {
 		rowBytes := blocks * size
 		one := as[byte](room[:panelCols*rowBytes/4])
 		for j := 0; j < cols; j += panelCols {
@@ -186,7 +186,7 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 		}
 		return
 	}
-	dots := vector.byteDots[b.DType]
+	dots := vector.byteDots.of(b.DType)
 	for i := range rows {
 		bytes, group := &a.bytes[(row+i)*k], (row+i)*k/ir.ByteGroup
 		scale, sum := &a.scales[group], &a.sums[group]
@@ -205,7 +205,7 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 // bytesRoom returns the size of the memory that multiplyBytes needs, in words of four bytes. t is the format of b.
 // interleaved says that b is stored in panels already, so that no panel is copied.
 func bytesRoom(t ir.DType, interleaved bool, rows, k int) int {
-	p := vector.panels[t]
+	p := vector.panels.of(t)
 	if p == nil {
 		return 0
 	}

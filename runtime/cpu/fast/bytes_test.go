@@ -3,7 +3,6 @@ package fast
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -73,7 +72,9 @@ func TestRoundBytes(t *testing.T) {
 
 // byteFormats are the formats with products by int8 rows.
 func byteFormats() []ir.DType {
-	return slices.AppendSeq(slices.Collect(maps.Keys(vector.byteDots)), maps.Keys(vector.panels))
+	return slices.DeleteFunc(ir.DTypes(), func(t ir.DType) bool {
+		return vector.byteDots.of(t) == nil && vector.panels.of(t) == nil
+	})
 }
 
 // scale is the scale of a group.

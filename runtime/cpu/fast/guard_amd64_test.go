@@ -567,7 +567,7 @@ func widthTests(a *assembly) map[string]func(t *testing.T) {
 		if d == ir.Q4_K {
 			prefix = "panelMinima"
 		}
-		for _, f := range a.panels[d].tiles {
+		for _, f := range a.panels.of(d).tiles {
 			all[fmt.Sprint(prefix, f.rows)] = inPanels
 		}
 	}

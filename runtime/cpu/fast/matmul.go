@@ -37,7 +37,7 @@ func packedForm(n *ir.Node) string {
 	b := n.Arg(1)
 	dims, err := b.Shape().Eval(nil)
 	if err != nil || len(dims) != 2 || !n.Attrs().Bool("transpose_b") || !takesBytes(n, b.DType(), dims[1]) ||
-		vector.panels[b.DType()] == nil {
+		vector.panels.of(b.DType()) == nil {
 		return ""
 	}
 	return "interleaved"

@@ -18,12 +18,12 @@ type assembly struct {
 	tileCols int
 	weigh4   func(out, weights, rows *float32, ld, n int) // weighted sum of n rows, for four vectors of columns
 	weigh1   func(out, weights, rows *float32, ld, n int) // the same for one vector
-	dots     map[ir.DType]dotsOf                          // by the format of b; see multiplyStored
-	decoders map[ir.DType]decoder
-	byteDots map[ir.DType]byteDotsOf // by the block format of b; see multiplyBytes
-	panels   map[ir.DType]*panelForm // instead of byteDots; see multiplyBytes
-	pairs    []intDots               // see intForm
-	quads    []intDots               // nil if there is no instruction for them
+	dots     byFormat[dotsOf]                             // of b; see multiplyStored
+	decoders byFormat[decoder]
+	byteDots byFormat[byteDotsOf] // of b; see multiplyBytes
+	panels   byFormat[*panelForm] // instead of byteDots; see multiplyBytes
+	pairs    []intDots            // see intForm
+	quads    []intDots            // nil if there is no instruction for them
 	// The mathematical functions among the primitives, by name.
 	functions map[string]func(out, x, y, z *float32, n int)
 	// The same for 64 bits. Their vectors have half as many elements.
@@ -42,6 +42,17 @@ type assembly struct {
 	fused func(steps *int, count, n int)
 	// The functions of narrower vectors on the same processor, or nil.
 	narrower *assembly
+}
+
+// byFormat has assembly for some formats of a matrix, by [ir.DType].
+type byFormat[T any] []T
+
+// of returns the assembly for a format, or the zero value if there is none.
+func (l byFormat[T]) of(format ir.DType) (assembly T) {
+	if int(format) < len(l) {
+		assembly = l[format]
+	}
+	return assembly
 }
 
 // dotsOf computes the dot products of a row of a with four rows of b, which are in the format of their file.
@@ -147,10 +158,10 @@ func weigh(out, weights, rows []float32) {
 // unsupported formats it does nothing and returns false.
 func multiplyStored(out []float32, stride int, a []float32, b *interp.Stored, first, rows, cols, k int) bool {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
-	if vector == nil || vector.dots[b.DType] == nil || k == 0 || k%max(vector.lanes, elems) != 0 {
+	if vector == nil || vector.dots.of(b.DType) == nil || k == 0 || k%max(vector.lanes, elems) != 0 {
 		return false
 	}
-	dots := vector.dots[b.DType]
+	dots := vector.dots.of(b.DType)
 	src, row := b.Bytes[first/elems*size:(first+cols*k)/elems*size], k/elems*size
 	_, _ = a[:rows*k], out[:(rows-1)*stride+cols]
 	for i := range rows {
@@ -172,13 +183,13 @@ func decode(dst []float32, s *interp.Stored, first int) error {
 	elems, size := s.DType.BlockElems(), s.DType.BlockBytes()
 	src := s.Bytes[first/elems*size : (first+len(dst))/elems*size]
 	whole := 0
-	if vector != nil && vector.decoders[s.DType] != nil {
+	if vector != nil && vector.decoders.of(s.DType) != nil {
 		step := 1 // blocks at a time
 		if elems == 1 {
 			step = vector.lanes
 		}
 		if blocks := len(dst) / elems / step * step; blocks > 0 {
-			vector.decoders[s.DType](&dst[0], &src[0], blocks)
+			vector.decoders.of(s.DType)(&dst[0], &src[0], blocks)
 			whole = blocks * elems
 		}
 	}

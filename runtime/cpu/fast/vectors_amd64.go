@@ -19,11 +19,11 @@ func assemblies() []*assembly {
 	}
 	list := []*assembly{{
 		name: "avx2", lanes: 8, dots1x4: dots1x4, tile: dots4x3, tileCols: 3, weigh4: weigh4, weigh1: weigh1,
-		dots: map[ir.DType]dotsOf{ir.F16: dots1x4F16, ir.BF16: dots1x4BF16, ir.Q8_0: dots1x4Q8_0, ir.Q4_0: dots1x4Q4_0,
+		dots: byFormat[dotsOf]{ir.F16: dots1x4F16, ir.BF16: dots1x4BF16, ir.Q8_0: dots1x4Q8_0, ir.Q4_0: dots1x4Q4_0,
 			ir.Q4_K: dots1x4Q4_K, ir.Q6_K: dots1x4Q6_K},
-		decoders: map[ir.DType]decoder{ir.F16: widenF16, ir.BF16: widenBF16, ir.Q8_0: decodeQ8_0, ir.Q4_0: decodeQ4_0,
+		decoders: byFormat[decoder]{ir.F16: widenF16, ir.BF16: widenBF16, ir.Q8_0: decodeQ8_0, ir.Q4_0: decodeQ4_0,
 			ir.Q4_K: decodeQ4_K, ir.Q6_K: decodeQ6_K},
-		byteDots: map[ir.DType]byteDotsOf{ir.Q8_0: byteDotsQ8_0, ir.Q4_0: byteDotsQ4_0, ir.Q4_K: byteDotsQ4_K,
+		byteDots: byFormat[byteDotsOf]{ir.Q8_0: byteDotsQ8_0, ir.Q4_0: byteDotsQ4_0, ir.Q4_K: byteDotsQ4_K,
 			ir.Q6_K: byteDotsQ6_K},
 		pairs: []intDots{{4, pairs4}, {2, pairs2}, {1, pairs1}},
 		functions: map[string]func(out, x, y, z *float32, n int){
@@ -158,11 +158,11 @@ func assemblies() []*assembly {
 		list = append(list, &assembly{
 			name: disabled.AVX512, lanes: 16, dots1x4: dots1x4Z, tile: dots4x6Z, tileCols: 6, weigh4: weigh4Z,
 			weigh1: weigh1Z,
-			dots: map[ir.DType]dotsOf{ir.F16: dots1x4F16Z, ir.BF16: dots1x4BF16Z, ir.Q8_0: dots1x4Q8_0Z,
+			dots: byFormat[dotsOf]{ir.F16: dots1x4F16Z, ir.BF16: dots1x4BF16Z, ir.Q8_0: dots1x4Q8_0Z,
 				ir.Q4_0: dots1x4Q4_0Z, ir.Q4_K: dots1x4Q4_KZ, ir.Q6_K: dots1x4Q6_KZ},
-			decoders: map[ir.DType]decoder{ir.F16: widenF16Z, ir.BF16: widenBF16Z, ir.Q8_0: decodeQ8_0Z,
+			decoders: byFormat[decoder]{ir.F16: widenF16Z, ir.BF16: widenBF16Z, ir.Q8_0: decodeQ8_0Z,
 				ir.Q4_0: decodeQ4_0Z, ir.Q4_K: decodeQ4_KZ, ir.Q6_K: decodeQ6_KZ},
-			panels: map[ir.DType]*panelForm{
+			panels: byFormat[*panelForm]{
 				ir.Q8_0: {blocksInterleaveQ8_0Z, blocksRowQ8_0Z, blocksPackQ8_0Z, panelsOfScales, 9 * 64},
 				ir.Q4_0: {blocksInterleaveQ4_0Z, blocksRowQ4_0Z, blocksPackQ4_0Z, panelsOfScales, 9 * 64},
 				ir.Q4_K: {blocksInterleaveQ4_KZ, blocksRowQ4_KZ, blocksPackQ4_KZ, panelsOfMinima, 10 * 64},
