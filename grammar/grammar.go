@@ -162,7 +162,7 @@ type builder struct {
 	err    error
 }
 
-// build returns the grammar of rules, of which the first is the start. It returns an error if no finite text matches,
+// build returns the grammar of rules; the first one is the start rule. It returns an error if no finite text matches,
 // or if a rule begins with itself.
 func build(rules []definition) (*Grammar, error) {
 	b := &builder{rules: rules, known: map[edge]int32{}}
@@ -224,20 +224,7 @@ func (b *builder) expr(e *expr, next int32) int32 {
 		}
 		return next
 	case opSet:
-		n := node{call: noCall}
-		for _, s := range e.set {
-			for _, bytes := range utf8Ranges(s) { // a range for each byte of a character
-				to := next
-				for _, r := range slices.Backward(bytes[1:]) {
-					to = b.byteNode(edge{r[0], r[1], to})
-				}
-				n.edges = append(n.edges, edge{bytes[0][0], bytes[0][1], to})
-			}
-		}
-		if len(n.edges) == 1 {
-			return b.byteNode(n.edges[0])
-		}
-		return b.node(n)
+		return b.set(e.set, next)
 	case opSeq:
 		for _, x := range slices.Backward(e.list) {
 			next = b.expr(x, next)
@@ -252,24 +239,47 @@ func (b *builder) expr(e *expr, next int32) int32 {
 	case opRepeat:
 		return b.repeat(e, next)
 	case opGraph:
-		// The nodes of a graph may lead to each other, so all exist before their edges.
-		ids := make([]int32, len(e.graph))
-		for i := range ids {
-			ids[i] = b.node(node{call: noCall})
-		}
-		for i, p := range e.graph {
-			var targets []int32
-			for _, w := range p.ways {
-				targets = append(targets, b.expr(w.by, ids[w.to]))
-			}
-			if p.ends {
-				targets = append(targets, next)
-			}
-			b.nodes[ids[i]].epsilon = targets
-		}
-		return ids[0]
+		return b.graph(e.graph, next)
 	}
 	return b.node(node{call: int32(e.rule), back: next})
+}
+
+// set adds the nodes of one character of a set, followed by node next, and returns the first node.
+func (b *builder) set(set []span, next int32) int32 {
+	n := node{call: noCall}
+	for _, s := range set {
+		for _, bytes := range utf8Ranges(s) { // a range for each byte of a character
+			to := next
+			for _, r := range slices.Backward(bytes[1:]) {
+				to = b.byteNode(edge{r[0], r[1], to})
+			}
+			n.edges = append(n.edges, edge{bytes[0][0], bytes[0][1], to})
+		}
+	}
+	if len(n.edges) == 1 {
+		return b.byteNode(n.edges[0])
+	}
+	return b.node(n)
+}
+
+// graph adds the nodes of a graph, followed by node next, and returns the first node.
+func (b *builder) graph(places []graphPlace, next int32) int32 {
+	// The nodes of a graph may lead to each other, so all exist before their edges.
+	ids := make([]int32, len(places))
+	for i := range ids {
+		ids[i] = b.node(node{call: noCall})
+	}
+	for i, p := range places {
+		var targets []int32
+		for _, w := range p.ways {
+			targets = append(targets, b.expr(w.by, ids[w.to]))
+		}
+		if p.ends {
+			targets = append(targets, next)
+		}
+		b.nodes[ids[i]].epsilon = targets
+	}
+	return ids[0]
 }
 
 // isByte reports whether an expression compiles to one node, which its copies can share.

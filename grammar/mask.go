@@ -34,8 +34,8 @@ type Vocabulary struct {
 // maxPiece bounds the bytes of a token.
 const maxPiece = 1 << 12
 
-// NewVocabulary returns the vocabulary of tokens with these bytes. Tokens without bytes, such as markup, are never
-// allowed, except ends, the tokens that end a text.
+// NewVocabulary returns the vocabulary in which token i has the bytes pieces[i]. Tokens without bytes, such as markup,
+// are never allowed, except ends, the tokens that end a text.
 func NewVocabulary(pieces []string, ends []int32) *Vocabulary {
 	v := &Vocabulary{pieces: slices.Clone(pieces)}
 	for _, id := range ends {
@@ -190,7 +190,8 @@ func (t *Text) append(piece string) error {
 	s, m := t.at, t.c.m
 	for i := range len(piece) {
 		var err error
-		if s, err = m.step(&t.work, s, m.g.class[piece[i]]); err == nil {
+		s, err = m.step(&t.work, s, m.g.class[piece[i]])
+		if err == nil {
 			err = t.spend(1)
 		}
 		if err != nil {
@@ -310,7 +311,8 @@ func (t *Text) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
 		visited++
 		if s == nil || visited == walkBatch {
 			var err error
-			if s, err = m.step(&t.work, path[depth-1], class); err == nil {
+			s, err = m.step(&t.work, path[depth-1], class)
+			if err == nil {
 				err = t.spend(visited)
 			}
 			if err != nil {

@@ -164,10 +164,11 @@ func (c *validator) text(k string, want any, v, path string) error {
 	case k == "pattern", k == "format" && c.formats:
 		for _, source := range textsOf(want) {
 			if k == "format" {
-				if source = formats[source]; source == "" {
+				known := formats[source]
+				if known == "" {
 					continue
 				}
-				source = "^(" + source + ")$"
+				source = "^(" + known + ")$"
 			}
 			p, err := parsePattern(source, c.s.spend)
 			ok := false

@@ -247,36 +247,29 @@ func (s *schemas) otherKeys(f fields, where string, depth int) (list []otherKey)
 	if len(f.all.keys) > 0 {
 		rest.parts = append(slices.Clone(rest.parts), part{exactly(f.all.keys), true})
 	}
-	var patterns []*pattern
-	var sources []string
-	if f.patterns != nil {
-		sources = f.patterns.keys
-	}
-	for _, source := range sources {
-		p, err := parsePattern(source, s.spend)
-		if err != nil {
-			s.fail(where, "patternProperties: %v", err)
-			return nil
-		}
-		patterns = append(patterns, p)
+	patterns, schemas, err := s.namePatterns(f)
+	if err != nil {
+		s.fail(where, "patternProperties: %v", err)
+		return nil
 	}
 	// A property must match the schemas of all patterns that its name matches.
-	for which := range 1 << len(patterns) { // the set of patterns that a name matches
+	for which := range 1 << len(patterns) { // bit i: whether a name matches patterns[i]
 		l, value := rest, f.more
 		l.parts = slices.Clone(rest.parts)
-		var schemas []any
+		var all []any
 		for i, p := range patterns {
 			matches := which>>i&1 == 1
 			l.parts = append(l.parts, part{p, !matches})
 			if matches {
-				schemas = append(schemas, f.patterns.values[sources[i]])
+				all = append(all, schemas[i])
 			}
 		}
-		if which > 0 {
-			value = allOf(schemas...)
-		}
-		if len(schemas) == 1 {
-			value = schemas[0]
+		switch len(all) {
+		case 0: // the schema of other properties
+		case 1:
+			value = all[0]
+		default:
+			value = allOf(all...)
 		}
 		if value != false {
 			list = append(list, otherKey{s.strings(l, where),
@@ -284,6 +277,21 @@ func (s *schemas) otherKeys(f fields, where string, depth int) (list []otherKey)
 		}
 	}
 	return list
+}
+
+// namePatterns returns the patterns of patternProperties, and the schema of each.
+func (s *schemas) namePatterns(f fields) (patterns []*pattern, schemas []any, err error) {
+	if f.patterns == nil {
+		return nil, nil, nil
+	}
+	for _, source := range f.patterns.keys {
+		p, err := parsePattern(source, s.spend)
+		if err != nil {
+			return nil, nil, err
+		}
+		patterns, schemas = append(patterns, p), append(schemas, f.patterns.values[source])
+	}
+	return patterns, schemas, nil
 }
 
 // exactly returns the pattern that matches the given strings and no others.

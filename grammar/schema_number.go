@@ -289,8 +289,9 @@ func signed(low, high *bound, places int) *expr {
 }
 
 // magnitudes matches the nonnegative numbers from low to high, without a sign. places is the maximum number of digits
-// of a fraction, or anyPlaces. places is 0 for integers, and their bounds are then inclusive integers. The alternatives
-// are numbers with the whole part of low, numbers with the whole part of high, and all numbers between these.
+// of a fraction, or anyPlaces. It is 0 for integers, and the bounds are then inclusive integers. Otherwise the
+// alternatives are numbers with the whole part of low, numbers with the whole part of high, and numbers with a whole
+// part between.
 func magnitudes(low, high *bound, places int) *expr {
 	if low == nil || low.negative {
 		low = &bound{decimal: decimal{whole: new(big.Int)}}

@@ -146,10 +146,10 @@ func (r levelRange) put(q []byte, levels *[maxGroup]float32) {
 	}
 }
 
-// lineSearch describes how a format with elements scale*q - depth finds scale and depth of a group: it searches the
-// line that maps levels q to elements best. It tries several candidates. Candidate i has the scale (highest - lowest) /
-// (top + first + i*step), where lowest is the element of level zero on the best line so far. The candidate gives each
-// element a level, and least squares then gives the line through these levels.
+// lineSearch describes how a format with elements scale*q - depth finds the scale and the depth of a group: it searches
+// the line that maps levels q to elements best. It tries several candidates. Candidate i has the scale (highest -
+// lowest) / (top + first + i*step), where lowest is the element of level zero on the best line so far. With this scale,
+// each element gets the nearest level. Least squares then gives the line from the levels to the elements.
 type lineSearch struct {
 	top         int32 // the greatest level q
 	first, step float32

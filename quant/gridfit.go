@@ -9,9 +9,10 @@ import "math"
 // The search for the best block is vkc's own:
 //
 //  1. For each group it finds entries and a scale with small squared error (see fit).
-//  2. It chooses the d of the block for which the multiples d*unit*(2k+1) are nearest to these scales (see bestUnit).
-//  3. Each group tries the multiples near its own scale, with new entries for each. Least squares then gives d for
-//     these choices (see roundFits). This step runs roundPassesGrid times.
+//  2. It chooses the d of the block for which the multiples d*unit*(2k+1) are nearest to the groups' scales (see
+//     bestUnit).
+//  3. Each group tries the multiples near its own scale, with new entries for each. Least squares then gives the best
+//     d for the chosen k and entries (see roundFits). This step runs roundPassesGrid times.
 type gridFormat struct {
 	book    func() *codebook
 	group   int     // elements that share a scale
@@ -228,7 +229,7 @@ func (s *gridSearch) bestUnit(groups int, most float32) (d float32) {
 }
 
 // roundFits sets the k and the entries of each group: it tries the multiples of d near the group's scale, and keeps the
-// one with the least error. It returns the best d for these choices.
+// one with the least error. It returns the best d for the chosen k and entries.
 func (s *gridSearch) roundFits(a *gridBlock, groups int, d float32) float32 {
 	if d == 0 {
 		return 0

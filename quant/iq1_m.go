@@ -5,7 +5,7 @@ import "encoding/binary"
 // dequantizeIQ1_M decodes a block of iq1_m. A block has 256 elements in 56 bytes: qs[32]; qh[16]; u16 scales[4]. It has
 // 32 entries of 8 elements. The index of an entry's codebook row has 8 bits in qs and the low three bits of a nibble of
 // qh. The nibble's top bit is the sign of the offset. Two entries share a 3-bit scale s, and a u16 of scales has four
-// of these. An element is d*(2s+1)*(v +- 1/8), for value v of the row. The top nibbles of the four u16 are d.
+// such s. An element is d*(2s+1)*(v +- 1/8), for value v of the row. The top nibbles of the four u16 are d.
 func dequantizeIQ1_M(dst []float32, block []byte) {
 	y, b := (*[256]float32)(dst), (*[56]byte)(block)
 	d := halfIQ1_M((*[8]byte)(b[48:]))

@@ -58,10 +58,10 @@ var nearestOfHalf = func() (table [512]byte) {
 // the outermost level.
 const triesIQ4 = 7
 
-// fitIQ4 returns the scale d that fits the iq4 levels to x best. It quantizes x with each candidate scale, solves for
-// the d of least weighted squared error given those levels, and keeps the d of least error. Without an importance the
-// weight of an element is its square. Otherwise it is importance times sqrt(spread + square), with spread = meanSquare2
-// of the block.
+// fitIQ4 returns the scale d that fits the iq4 levels to x best. For each candidate scale it takes the nearest levels,
+// and solves for the d of least weighted squared error with these levels. It returns the d of least error. Without an
+// importance, the weight of an element is its square. Otherwise it is importance times sqrt(spread + square), with
+// spread = meanSquare2 of the block.
 func fitIQ4(x *[32]float32, importance []float32, spread float32) float32 {
 	largest, magnitude := absMax(x[:])
 	if magnitude < minGroup {

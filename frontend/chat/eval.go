@@ -40,8 +40,8 @@ func (d dictExpr) eval(r *run, s *scope) value {
 	return v
 }
 
-// eval evaluates the arguments of a call. The items of *list become further arguments, and those of **mapping further
-// arguments with names.
+// eval evaluates the arguments of a call. The items of *list become further arguments, and the items of **mapping
+// become further arguments with names.
 func (a argExprs) eval(r *run, s *scope) args {
 	var v args
 	for _, x := range a.list {

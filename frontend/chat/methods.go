@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// method returns a method of a value, or nil if it has none of that name. A method that would modify a list or a
+// method returns the method of a value with a name, or nil if there is none. A method that would modify a list or a
 // mapping fails, as in Jinja's sandbox.
 func method(x value, name string) *callable {
 	var f func(r *run, a args) value
@@ -27,8 +27,8 @@ func method(x value, name string) *callable {
 	return &callable{name, f}
 }
 
-// listMethod returns a method of a list or tuple, or nil if it has none of that name. A method that would modify a list
-// fails.
+// listMethod returns the method of a list or tuple with a name, or nil if there is none. It fails for the name of a
+// method that would modify a list.
 func listMethod(x *list, name string) func(r *run, a args) value {
 	switch name {
 	case "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort":
@@ -61,8 +61,8 @@ func listMethod(x *list, name string) func(r *run, a args) value {
 	return nil
 }
 
-// dictMethod returns a method of a mapping, or nil if it has none of that name. A method that would modify the mapping
-// fails.
+// dictMethod returns the method of a mapping with a name, or nil if there is none. It fails for the name of a method
+// that would modify the mapping.
 func dictMethod(x *dict, name string) func(r *run, a args) value {
 	switch name {
 	case "clear", "pop", "popitem", "setdefault", "update":

@@ -135,8 +135,8 @@ func (f *File) Names() []string {
 // HasWeight reports whether there is a tensor of that name.
 func (f *File) HasWeight(name string) bool { _, ok := f.names[name]; return ok }
 
-// Weight returns the tensor of that name. Its bytes alias the file, so they are
-// read-only and valid until Close. It implements ir.WeightSource.
+// Weight returns the tensor of a name. The bytes of the tensor alias the file, so they are read-only and valid until
+// Close. Weight implements ir.WeightSource.
 func (f *File) Weight(name string) (*ir.Data, error) {
 	i, ok := f.names[name]
 	if !ok {

@@ -27,8 +27,8 @@ func AtMost(n int) Option { return func(d *decoding) { d.rows = n } }
 //   - "texts" i32[B], the texts to which the tokens belong, all distinct
 //   - "positions" i32[B], the number of tokens before each token in its text
 //
-// Its output is "logits" f32[B, vocabulary], for the token after each. The states are the same as for Steps with these
-// options.
+// Its output is "logits" f32[B, vocabulary]: row i is for the token after tokens[i]. The states are the same as the
+// states of Steps with the same options.
 //
 // The logits of a text do not depend on the rest of the batch, bit for bit: the graph alone determines the order of
 // every row's sums.
@@ -100,60 +100,73 @@ type group struct {
 // attend appends each row's key and value to its text's cache, and computes attention of each row to its own text. The
 // cache of a text is a ring in layers with a window, or in pages, or a part of one state.
 func (r batch) attend(l layer, q, k, v frontend.Tensor, options []frontend.AttentionOption) frontend.Tensor {
-	b := q.Builder()
-	ring, kept := r.how.ring(l.Config, l.index, r.context) // kept is the number of cached positions per text
-	inPages := !ring && r.how.pages > 0
-	if inPages {
-		kept = PagesOf(kept) * PageSize
+	c := rowsCache{batch: r, l: l, extended: map[string]frontend.Tensor{}}
+	c.ring, c.kept = r.how.ring(l.Config, l.index, r.context)
+	c.inPages = !c.ring && r.how.pages > 0
+	if c.inPages {
+		c.kept = PagesOf(c.kept) * PageSize
 	}
-	used := kept // attention reads the first `used` of the kept positions
-	if !ring {
-		used = min(cmp.Or(r.how.maxLength, kept), kept)
-	}
-	heads, width := l.cached()
-	// extended returns the state of that name with x, the keys or values of all rows, added. Groups share the state, so
-	// only the first call for a name adds x.
-	caches := map[string]frontend.Tensor{}
-	extended := func(name string, x frontend.Tensor) frontend.Tensor {
-		if c, ok := caches[name]; ok {
-			return c
-		}
-		cache, positions := r.how.state(b, name, l, ring, kept), r.positions
-		if ring {
-			positions = positions.Mod(positions.Lit(float64(kept)))
-		}
-		at := r.texts.MulScalar(float64(kept)).Add(positions)
-		if inPages {
-			at = paged(r.pages, positions)
-		}
-		caches[name] = r.how.scatter(cache, x, at)
-		b.Update(cache, caches[name])
-		return caches[name]
+	used := c.kept // attention reads the first `used` of the kept positions
+	if !c.ring {
+		used = min(cmp.Or(r.how.maxLength, c.kept), c.kept)
 	}
 	var results []frontend.Tensor // of each group
 	for i, g := range r.groups {
-		tiles := g.texts.Dim(0)
 		l.group = i
-		// keys and values are [tiles, heads, used, width]: for each tile those of its text.
 		keys, values := l.extended(k, v, func(name string, x frontend.Tensor) frontend.Tensor {
-			cache := extended(name, x)
-			if inPages {
-				all := r.how.pageValues(cache, g.pages).Reshape(heads, tiles, kept, width)
-				return all.Slice(2, 0, ir.D(used)).SwapAxes(0, 1)
-			}
-			all := r.how.fromCacheType(cache).Reshape(heads, r.how.texts, kept, width)
-			return all.Slice(2, 0, ir.D(used)).IndexSelect(1, g.texts).SwapAxes(0, 1)
+			return c.read(c.extend(name, x), g, used)
 		})
-		y := g.queries(q).Attention(keys, values, append(options, frontend.Mask(g.mask(l, ring, used)))...)
+		y := g.queries(q).Attention(keys, values, append(options, frontend.Mask(g.mask(l, c.ring, used)))...)
 		if g.each > 1 {
 			y = y.SwapAxes(1, 2) // [tiles, each, Heads, width]
 		}
-		results = append(results, y.Reshape(tiles.Times(int64(g.each)), ir.D(l.Heads*int(y.Dim(3).Max()))))
+		rows := g.texts.Dim(0).Times(int64(g.each))
+		results = append(results, y.Reshape(rows, ir.D(l.Heads*int(y.Dim(3).Max()))))
 	}
 	if r.at.IsZero() {
 		return results[0]
 	}
 	return results[0].Concat(0, results[1:]...).IndexSelect(0, r.at)
+}
+
+// rowsCache is the cache of keys and values of a layer for the rows of a batch.
+type rowsCache struct {
+	batch
+	l        layer
+	ring     bool                       // each text has a ring buffer
+	inPages  bool                       // each text has pages
+	kept     int                        // cached positions per text
+	extended map[string]frontend.Tensor // the states with the current rows, by name
+}
+
+// extend returns the state of that name with x, the keys or values of all rows, added. Groups share the state, so only
+// the first call for a name adds x.
+func (c rowsCache) extend(name string, x frontend.Tensor) frontend.Tensor {
+	if state, ok := c.extended[name]; ok {
+		return state
+	}
+	state, positions := c.how.state(x.Builder(), name, c.l, c.ring, c.kept), c.positions
+	if c.ring {
+		positions = positions.Mod(positions.Lit(float64(c.kept)))
+	}
+	at := c.texts.MulScalar(float64(c.kept)).Add(positions)
+	if c.inPages {
+		at = paged(c.pages, positions)
+	}
+	c.extended[name] = c.how.scatter(state, x, at)
+	x.Builder().Update(state, c.extended[name])
+	return c.extended[name]
+}
+
+// read returns the first n cached positions of the text of each tile in a group, [tiles, heads, n, width].
+func (c rowsCache) read(state frontend.Tensor, g group, n int) frontend.Tensor {
+	heads, width := c.l.cached()
+	if c.inPages {
+		all := c.how.pageValues(state, g.pages).Reshape(heads, g.texts.Dim(0), c.kept, width)
+		return all.Slice(2, 0, ir.D(n)).SwapAxes(0, 1)
+	}
+	all := c.how.fromCacheType(state).Reshape(heads, c.how.texts, c.kept, width)
+	return all.Slice(2, 0, ir.D(n)).IndexSelect(1, g.texts).SwapAxes(0, 1)
 }
 
 // queries selects the queries of the group's tiles from q, which has the queries of all rows, [Heads, T, HeadDim]. The

@@ -3,7 +3,7 @@ package llm
 import "slices"
 
 // cohere2 is Command R7B and Command A (Cohere 2025, arXiv:2504.00698): Command R with a window in three of four
-// layers, and rotary embeddings in these only.
+// layers. Only the layers with a window have rotary embeddings.
 var cohere2 = architecture{
 	name: "cohere2",
 	norm: layerNorm,

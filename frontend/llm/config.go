@@ -169,8 +169,8 @@ type Config struct {
 // LayerSizes are the sizes in which the layers of a model may differ; see Config.
 type LayerSizes struct{ Heads, KVHeads, FeedForward int }
 
-// at returns the configuration of one layer: Heads, KVHeads, FeedForward, Experts and the rotary sizes are those of the
-// layer. KVHeads is 0 in a recurrent layer.
+// at returns the configuration of one layer: Heads, KVHeads, HeadDim, RopeDims, FeedForward and Experts are the layer's
+// own. KVHeads is 0 in a recurrent layer.
 func (c Config) at(layer int) Config {
 	c.layer = layer
 	if layer < len(c.PerLayer) {
@@ -245,24 +245,7 @@ func (r *metadata) config(a architecture) Config {
 	if name, err := r.f.String("general.name"); err == nil {
 		c.Name = name
 	}
-	heads, kvHeads := []int{1}, []int{1} // for models without attention, which have no such keys
-	if !a.noAttention {
-		heads = r.sizes("attention.head_count", nil)
-		kvHeads = r.sizes("attention.head_count_kv", heads)
-	}
-	r.attention(&c, a, heads)
-	hidden := "feed_forward_length"
-	if r.intOr("expert_count", 0) > 0 {
-		c.Experts, c.ExpertsUsed = r.size("expert_count"), r.size("expert_used_count")
-		if _, ok := r.f.Lookup(r.prefix + "expert_feed_forward_length"); ok {
-			hidden = "expert_feed_forward_length"
-		}
-	}
-	if a.noAttention {
-		c.setSizes(heads, kvHeads, []int{1})
-	} else {
-		c.setSizes(heads, kvHeads, r.sizes(hidden, nil))
-	}
+	r.layerSizes(&c, a)
 	if n := r.intOr("attention.sliding_window", 0); n > 0 && n < int64(c.Context) {
 		c.Window = int(n)
 	}
@@ -284,6 +267,28 @@ func (r *metadata) config(a architecture) Config {
 	r.pooling(&c)
 	r.refuse(a)
 	return c
+}
+
+// layerSizes reads the numbers of heads, experts and hidden elements. In a model without attention, which has no keys
+// for them, the numbers of heads and hidden elements are 1.
+func (r *metadata) layerSizes(c *Config, a architecture) {
+	heads, kvHeads, hidden := []int{1}, []int{1}, []int{1}
+	if !a.noAttention {
+		heads = r.sizes("attention.head_count", nil)
+		kvHeads = r.sizes("attention.head_count_kv", heads)
+	}
+	r.attention(c, a, heads)
+	hiddenKey := "feed_forward_length"
+	if r.intOr("expert_count", 0) > 0 {
+		c.Experts, c.ExpertsUsed = r.size("expert_count"), r.size("expert_used_count")
+		if _, ok := r.f.Lookup(r.prefix + "expert_feed_forward_length"); ok {
+			hiddenKey = "expert_feed_forward_length"
+		}
+	}
+	if !a.noAttention {
+		hidden = r.sizes(hiddenKey, nil)
+	}
+	c.setSizes(heads, kvHeads, hidden)
 }
 
 // normEps reads the epsilon of the norms. Usually it is under the key of the architecture's kind of norm. Some files
@@ -530,8 +535,9 @@ func (c Config) rows(name string) int {
 	return 1
 }
 
-// keysOf returns the layer whose keys and values a layer attends to. The last SharedKV layers use those of the last
-// earlier layer of the same kind, with or without a window.
+// keysOf returns the number of the layer that makes the keys and values to which a layer attends. Usually it is the
+// layer itself. For one of the last SharedKV layers, it is the last layer before them of the same kind, with or without
+// a window.
 func (c Config) keysOf(layer int) int {
 	first := c.Layers - c.SharedKV
 	if layer < first {

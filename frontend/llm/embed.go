@@ -36,9 +36,11 @@ func (r *metadata) pooling(c *Config) {
 		err = fmt.Errorf("metadata %q is %d, which is not supported: want 0 (none), 1 (mean), 2 (cls), 3 (last) or "+
 			"4 (rank)", key, n)
 	}
-	if r.err = err; err == nil {
-		c.Pooling = poolings[n]
+	if err != nil {
+		r.err = err
+		return
 	}
+	c.Pooling = poolings[n]
 }
 
 // Embedding returns the graph that maps a text to a vector: input "tokens" i32[T], for a symbol T up to maxTokens, and

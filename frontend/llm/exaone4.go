@@ -1,8 +1,8 @@
 package llm
 
 // exaone4 is EXAONE 4 (LG AI Research 2025, arXiv:2507.11407). It has norms only after attention and feed-forward
-// layers, and over each head of queries and keys. In the large model three of four layers have a window, and only these
-// layers rotate queries and keys.
+// layers, and over each head of queries and keys. In the large model three of four layers have a window, and only the
+// layers with a window rotate queries and keys.
 var exaone4 = architecture{
 	name: "exaone4",
 	rope: halves,

@@ -37,8 +37,9 @@ var falconH1 = architecture{
 	},
 }
 
-// falconH1 sets the factors by which weights are multiplied when a folder is read. Folders of Falcon H1 have these
-// factors apart, for a parametrization in which models of all sizes train alike (Yang et al. 2022, arXiv:2203.03466).
+// falconH1 sets the factors by which weights are multiplied when a folder is read. Folders of Falcon H1 have them in
+// config.json and not in the weights, for a parametrization in which models of all sizes train alike (Yang et al. 2022,
+// arXiv:2203.03466).
 func (c *folderConfig) falconH1() {
 	if c.values["mamba_d_ssm"] == nil {
 		c.setInner("mamba_d_head")

@@ -145,10 +145,10 @@ func (c *folderConfig) setYaRN(a architecture, scaling map[string]any, trained i
 	c.setFloat("rope.scaling.yarn_log_multiplier", c.numberIn(scaling, "mscale_all_dim"))
 }
 
-// setLlama3 computes Llama 3's factors of the rotary angles, from the number of turns that an angle makes in trained
+// setLlama3 computes Llama 3's factors of the rotary angles, from the number of turns that an angle makes in `trained`
 // positions. An angle with at least high_freq_factor turns stays. An angle with at most low_freq_factor turns is
-// divided by the factor. Between these bounds the divisor changes smoothly. dims is the number of rotated elements of a
-// head.
+// divided by the factor. Between the two numbers of turns, the divisor changes smoothly. dims is the number of rotated
+// elements of a head.
 func (c *folderConfig) setLlama3(scaling map[string]any, dims, trained int) {
 	factor, base := c.numberIn(scaling, "factor"), 10000.0
 	low, high := c.numberIn(scaling, "low_freq_factor"), c.numberIn(scaling, "high_freq_factor")

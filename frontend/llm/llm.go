@@ -50,8 +50,8 @@ func Step(cfg Config, maxContext int, options ...Option) (*ir.Graph, error) {
 }
 
 // Steps returns the graph of a step for several tokens at once, such as a prompt. Its input "tokens" is i32[T], for a
-// symbol T up to maxTokens, and S is the length of the text including all of them. Its output and its states are those
-// of Step, so each of the two graphs can continue a text that the other has begun.
+// symbol T up to maxTokens, and the symbol S is the length of the text including all of them. The graph has the output
+// and the states of Step, so either graph can continue a text that the other has begun.
 func Steps(cfg Config, maxTokens, maxContext int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the number of positions", maxTokens, maxContext)

@@ -29,8 +29,8 @@ func (p Part) tiles() int {
 	return (len(p.Tokens) + QueryTile - 1) / QueryTile
 }
 
-// RoomFor returns the largest number of tokens that another part may have in a step of Mixed with these parts. Mixed
-// bounds both the rows of a step, one per token, and its query tiles.
+// RoomFor returns the largest number of tokens that another part may have in a step of Mixed that has the given parts.
+// A step has at most `rows` rows, one per token, and MixedTiles(rows) query tiles.
 func RoomFor(rows int, parts []Part) int {
 	tiles := MixedTiles(rows)
 	for _, p := range parts {
@@ -102,9 +102,9 @@ func InputsOf(parts []Part) (in MixedInputs) {
 //   - "adapters" f32[T, adapters], with Config.AdapterInputs
 //   - "rope_offset" i32[T], with Config.Pictures in models with Sections
 //
-// Its output is "logits" f32[B, vocabulary]. The states are the same as for Steps and Batch with these options. A and N
-// must be at least 1: a step without single rows, or without tiles, repeats some row there. Models with recurrent
-// layers are refused: their states go from one token of a text to the next.
+// Its output is "logits" f32[B, vocabulary]. The states are the same as for Steps and Batch with the same options. A
+// and N must be at least 1: for a step without single rows, "single" repeats any row, and so does "runs" without tiles.
+// Models with recurrent layers are refused: their states go from one token of a text to the next.
 func Mixed(cfg Config, rows, texts, maxContext int, options ...Option) (*ir.Graph, error) {
 	if err := cfg.checkLogits(maxContext); err != nil {
 		return nil, err

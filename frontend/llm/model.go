@@ -546,8 +546,8 @@ func (l layer) gated(x frontend.Tensor) frontend.Tensor {
 	return nn.SwiGLU(x, l.w)
 }
 
-// joined computes a gated feed-forward layer with an activation of the gate, in which ffn_up has the rows of gate and
-// then those of up.
+// joined computes a gated feed-forward layer with an activation of the gate. Its ffn_up has the rows of the gate matrix
+// and then the rows of the up matrix.
 func (l layer) joined(x frontend.Tensor, activation func(frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	both := nn.Linear(x, l.w.Sub("ffn_up"))
 	gate, up := both.Slice(1, 0, ir.D(l.FeedForward)), both.Slice(1, l.FeedForward, both.Dim(1))

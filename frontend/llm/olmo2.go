@@ -7,8 +7,8 @@ import (
 )
 
 // olmo2 is OLMo 2 and 3 (OLMo Team 2024, arXiv:2501.00656). It has norms only after attention and feed-forward layers,
-// and over the queries and keys of all heads together. In OLMo 3 three of four layers have a window, and YaRN does not
-// apply to these.
+// and over the queries and keys of all heads together. In OLMo 3 three of four layers have a window, and YaRN applies
+// only to the other layers.
 var olmo2 = architecture{
 	name: "olmo2",
 	rope: halves,

@@ -2,8 +2,8 @@ package llm
 
 import "slices"
 
-// A long prompt is prefilled in parts. Programs are compiled for these sizes of parts, and for texts up to these
-// lengths. GPUs are hardly faster with more than LargestPart tokens.
+// Sizes of the parts in which a long prompt is prefilled, and lengths of short texts: smallestPart, times partStep
+// again and again. GPUs are hardly faster with more than LargestPart tokens.
 const (
 	smallestPart = 128
 	partStep     = 4 // ratio of successive sizes

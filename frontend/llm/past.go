@@ -8,10 +8,11 @@ import (
 )
 
 // Past returns the graph that exporters of language models write: the keys and values of earlier tokens are inputs, and
-// those of all tokens are outputs. It has input "input_ids" i64[1, T] and output "logits" f32[1, T, vocabulary], for
-// the symbol T named sequence_length. Layer N has inputs "past_key_values.N.key" and "past_key_values.N.value" f32[1,
-// KVHeads, P, HeadDim], for the symbol P named past_sequence_length, and outputs "present.N.key" and "present.N.value"
-// of P+T positions. The first run has P = 0. T and P are at most maxContext. Models with recurrent layers are refused.
+// the keys and values of all tokens are outputs. It has input "input_ids" i64[1, T] and output "logits" f32[1, T,
+// vocabulary], for the symbol T named sequence_length. Layer N has inputs "past_key_values.N.key" and
+// "past_key_values.N.value" f32[1, KVHeads, P, HeadDim], for the symbol P named past_sequence_length, and outputs
+// "present.N.key" and "present.N.value" of P+T positions. The first run has P = 0. T and P are at most maxContext.
+// Models with recurrent layers are refused.
 func Past(cfg Config, maxContext int) (*ir.Graph, error) {
 	if err := cfg.checkLogits(maxContext); err != nil {
 		return nil, err

@@ -129,8 +129,8 @@ func qwen35Layer(l layer, x frontend.Tensor) frontend.Tensor {
 	return x.Add(l.gated(l.norm(x, "post_attention_norm")))
 }
 
-// qwen35Folder has lines that the folders of these models share. qwen35Apart has the lines for folders in which value
-// heads with the same key are next to each other. In GGUF files such heads are groups apart.
+// Lines of folders of qwen3next, qwen35 and qwen35MoE. qwen35Apart is for folders in which value heads with the same
+// key are next to each other. In GGUF files such heads are Recurrent.Groups heads apart.
 const (
 	qwen35Folder = `
 		attn_norm           input_layernorm

@@ -167,7 +167,7 @@ func MaskWords(vocabulary int) int { return (vocabulary + MaskWord - 1) / MaskWo
 // Masker returns the graph that forbids tokens in up to the given number of texts, such as tokens that a grammar does
 // not allow. Its inputs are "logits" as for Sampler, and "masks" u32[B, MaskWords(vocabulary)]: bit i%32 of word i/32
 // says whether token i is allowed. Its outputs are "logits" in the shape of the input, minus infinity for forbidden
-// tokens, and "likeliest" and "top" of these: see Likeliest. NaN stays NaN.
+// tokens, and "likeliest" and "top" of the allowed tokens: see Likeliest. NaN stays NaN.
 func Masker(cfg Config, texts int) (*ir.Graph, error) {
 	if texts < 1 {
 		return nil, fmt.Errorf("llm: masks for %d texts: want at least one", texts)

@@ -7,11 +7,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Scores returns the graph that computes the probability of a text. Its input "tokens" and its states are those of
-// Steps. A second input, "next" i32[T], has the token after each of tokens. In place of the logits it has the output
-// "scores" f32[T, 1+likeliest]. Row i has natural logarithms of probabilities, given the text up to tokens[i]: first of
-// token next[i], then of the likeliest tokens in descending order. If likeliest is not 0, the output "likeliest" i32[T,
-// likeliest] has the ids of these tokens. The logits never leave the device.
+// Scores returns the graph that computes the probability of a text. It has the input "tokens" and the states of Steps.
+// A second input, "next" i32[T], has the token after each token. In place of the logits it has the output "scores"
+// f32[T, 1+likeliest]. Row i has natural logarithms of probabilities, given the text up to tokens[i]: first of token
+// next[i], then of the likeliest tokens in descending order. If likeliest is not 0, the output "likeliest" i32[T,
+// likeliest] has the ids of the likeliest tokens. The logits never leave the device.
 func Scores(cfg Config, maxTokens, maxContext, likeliest int, options ...Option) (*ir.Graph, error) {
 	if maxTokens < 1 || maxTokens > maxContext {
 		return nil, fmt.Errorf("llm: %d tokens at once: want 1 to %d, the number of positions", maxTokens, maxContext)

@@ -260,7 +260,8 @@ func (t tensor) read() (d *ir.Data, err error) {
 	if t.parts != nil {
 		return stacked(t.parts)
 	}
-	if d, err = t.source.Weight(t.name); err == nil && t.rows != nil {
+	d, err = t.source.Weight(t.name)
+	if err == nil && t.rows != nil {
 		d, err = pick(d, t.rows)
 	}
 	if err == nil && t.transposed {

@@ -112,17 +112,8 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 		if err != nil {
 			return err
 		}
-		x, err := floats(&ir.Data{DType: t.DType, Dims: []int{n, columns}, Bytes: raw})
-		if err != nil {
-			return err
-		}
-		addRows(x, columns, first, each, deltas)
-		if t.DType.IsBlock() {
-			err = quant.Quantize(raw, t.DType, x, nil)
-		} else {
-			err = encode(raw, t.DType, x)
-		}
-		if err != nil {
+		part := &ir.Data{DType: t.DType, Dims: []int{n, columns}, Bytes: raw}
+		if err := adapt(part, first, each, deltas); err != nil {
 			return err
 		}
 		if _, err := out.Write(raw); err != nil {
@@ -130,6 +121,20 @@ func merge(ctx context.Context, out io.Writer, f *gguf.File, t gguf.Tensor, list
 		}
 	}
 	return nil
+}
+
+// adapt adds the deltas to rows of a weight, in place. first is the number of the first row, and a matrix of a stack
+// has `each` rows.
+func adapt(part *ir.Data, first, each int, deltas []delta) error {
+	x, err := floats(part)
+	if err != nil {
+		return err
+	}
+	addRows(x, part.Dims[1], first, each, deltas)
+	if part.DType.IsBlock() {
+		return quant.Quantize(part.Bytes, part.DType, x, nil)
+	}
+	return encode(part.Bytes, part.DType, x)
 }
 
 // delta is the low-rank change of a weight: scale*(b·a), for a [rank, columns] and b [rows, rank], or stacks of them.

@@ -8,10 +8,11 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Beams returns the graph of the decoder for texts of one length, each with one more token. Its inputs are "tokens"
-// i32[beams] and "from" i32[beams], and its output is "logits" f32[beams, Vocab]. from has the number of the text that
-// each continues, or beams for the text that Step has read. The symbol S, up to Context, is the length of the texts
-// including these tokens. The keys and values of the texts are in states "beamsB_k.N" and "beamsB_v.N", for B beams.
+// Beams returns the graph of a step of the decoder for several texts of equal length: each gets one more token. Its
+// inputs are "tokens" i32[beams] and "from" i32[beams], and its output is "logits" f32[beams, Vocab]. tokens[i]
+// continues the text number from[i], or for from[i] = beams the text that Step has read. The result is the new text i.
+// The symbol S, up to Context, is the length of the new texts. Their keys and values are in states "beamsB_k.N" and
+// "beamsB_v.N", for B beams and layer N.
 func Beams(c Config, beams int, list ...Option) (*ir.Graph, error) {
 	return frontend.Build(c.graphName("beams"), func(b *frontend.Builder) {
 		m, o := newModel(b, c), optionsOf(b, list)

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/frontend/gguf"
@@ -41,17 +42,14 @@ func newBPE(v *vocabulary) (model, error) {
 	if err != nil {
 		return nil, err
 	}
-	var bytes [256]int32
-	anyByte := false // whether a byte has a token
+	var bytes [256]int32 // the token of each byte, or none
 	for b := range bytes {
-		id, ok := all[string(printable[b])]
-		if !ok {
-			id = none
+		bytes[b] = none
+		if id, ok := all[string(printable[b])]; ok {
+			bytes[b] = id
 		}
-		bytes[b] = id
-		anyByte = anyByte || ok
 	}
-	if !anyByte {
+	if slices.Max(bytes[:]) == none { // none is less than every token
 		return nil, v.errorf("the vocabulary has no token for any byte: it is not byte-level")
 	}
 	t := &bpe{cutters: k.cutters}
@@ -124,8 +122,8 @@ func (t *bpe) encode(out []int32, text string, _ bool) []int32 {
 	return t.encodeWords(out, text, t.cutters, m)
 }
 
-// encodeWords appends the tokens of a text. cutters[0] splits it into pieces, cutters[1] splits each of these, and so
-// on. The pieces of the last cutter are words, which it encodes.
+// encodeWords appends the tokens of a text. cutters[0] splits the text into pieces, cutters[1] splits each piece, and
+// so on. The pieces of the last cutter are words.
 func (t *bpe) encodeWords(out []int32, text string, cutters []cutter, m *merging) []int32 {
 	for len(text) > 0 {
 		n := cutters[0](text)

@@ -263,8 +263,8 @@ func (r *folderReader) writeMerges(model string, size int) {
 	}
 }
 
-// writeRoles writes the tokens that have a role, such as the end of a text, and says which of these tokens are added to
-// a text. If the rules in tokenizer.json add others, r.whole becomes false.
+// writeRoles writes the tokens that have a role, such as the end of a text, and whether each is added to a text. If the
+// rules in tokenizer.json add other tokens, r.whole becomes false.
 func (r *folderReader) writeRoles() {
 	found := map[string]int32{}
 	for role, key := range map[string]string{"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator",
@@ -341,8 +341,8 @@ func TemplateKey(name string) string {
 	return strings.TrimSuffix("tokenizer.chat_template."+name, ".")
 }
 
-// writeTemplates writes the chat templates of a folder as metadata. They may be in tokenizer_config.json,
-// chat_template.json and a file of their own; the last of these counts.
+// writeTemplates writes the chat templates of a folder as metadata. A file of its own replaces a template in
+// chat_template.json, and that replaces one in tokenizer_config.json.
 func (r *folderReader) writeTemplates() {
 	templates := map[string]string{}
 	add := func(raw json.RawMessage) { // one text, a list of names and texts, or a map
@@ -406,7 +406,7 @@ func (r *folderReader) writeSampling() {
 }
 
 // spelling returns the values of GGML's keys for the tokenizer: tokenizer.ggml.model and, for byte-level vocabularies,
-// tokenizer.ggml.pre. whole reports whether these two describe the tokenizer completely.
+// tokenizer.ggml.pre. whole reports whether model and pre describe the tokenizer completely.
 func (r *folderReader) spelling() (model, pre string, whole bool) {
 	switch v := r.vocabulary; v.kind {
 	case "BPE":

@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc/internal/bailout"
 )
 
-// jsonKey is the metadata key with the contents of a tokenizer.json. A file that has it needs no other description of
-// its tokenizer; the keys of GGML's programs are there for these programs.
+// jsonKey is the metadata key with the contents of a tokenizer.json, which says how text becomes tokens. The keys that
+// GGML's programs read then only give the types and the roles of tokens.
 const jsonKey = "tokenizer.huggingface.json"
 
 // document is a tokenizer.json. Truncation and padding are ignored: they are the business of a batch.
@@ -134,8 +134,8 @@ func (p *pipeline) normalized(text string) string {
 	return p.normalize(text)
 }
 
-// encode normalizes the text, finds added tokens in it, and appends these and the tokens of the text between them to
-// out. begins says that the text is the beginning of a whole one.
+// encode normalizes the text, and finds added tokens in it. It appends the added tokens, and the tokens of the text
+// between them, to out. begins says that the text is the beginning of a whole one.
 func (p *pipeline) encode(out []int32, text string, begins bool) []int32 {
 	text = p.normalized(text)
 	from := 0
@@ -177,7 +177,7 @@ func (p *pipeline) encodeWords(out []int32, text string, begins bool) []int32 {
 
 // inner reports whether a token is found in the normalized text. All other tokens are found in the text before it is
 // normalized. Some of them may be markup: special tokens and tokens with punctuation. Users' text must not become
-// markup, so these are found only if Options.Special allows that (see readAdded).
+// markup, so tokens that may be markup are found only if Options.Special allows it (see readAdded).
 func (t addedToken) inner() bool {
 	return t.Normalized && !t.Special && t.Content != "" && !strings.ContainsFunc(t.Content, isSign)
 }

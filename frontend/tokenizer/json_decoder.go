@@ -73,21 +73,27 @@ func readDecoder(raw json.RawMessage, depth int) decoder {
 	case "BPEDecoder":
 		suffix := decodeJSON[struct{ Suffix string }](kind, raw).Suffix
 		bailout.Unless(suffix != "", "the suffix of BPEDecoder is empty")
-		return func(parts []string) []string {
-			for i, part := range parts {
-				gap := " " // the suffix ends a word
-				if i == len(parts)-1 {
-					gap = ""
-				}
-				parts[i] = strings.ReplaceAll(part, suffix, gap)
-			}
-			return parts
-		}
+		return wordEndDecoder(suffix)
 	case "CTC":
 		return readCTC(raw)
 	default:
 		unsupported("decoder", kind)
 		return nil
+	}
+}
+
+// wordEndDecoder returns the decoder that makes a space of the suffix with which a word ends, except at the end of the
+// text.
+func wordEndDecoder(suffix string) decoder {
+	return func(parts []string) []string {
+		for i, part := range parts {
+			gap := " "
+			if i == len(parts)-1 {
+				gap = ""
+			}
+			parts[i] = strings.ReplaceAll(part, suffix, gap)
+		}
+		return parts
 	}
 }
 

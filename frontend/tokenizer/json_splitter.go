@@ -47,18 +47,7 @@ func readSplitter(raw json.RawMessage, depth int) splitter {
 			find.pieces(text, func(part string, match bool) { each(part, match != c.Invert) })
 		})
 	case "Whitespace":
-		return splitAt(removed, func(text string, each func(part string, separator bool)) {
-			const space, word, other = 0, 1, 2
-			byClass(text, func(r rune) int {
-				switch {
-				case isWord(r):
-					return word
-				case unicode.IsSpace(r):
-					return space
-				}
-				return other
-			}, func(part string, class int) { each(part, class == space) })
-		})
+		return splitAt(removed, wordsAndSigns)
 	case "WhitespaceSplit":
 		return splitChars(removed, unicode.IsSpace)
 	case "BertPreTokenizer":
@@ -91,6 +80,21 @@ func readSplitter(raw json.RawMessage, depth int) splitter {
 		unsupported("pre-tokenizer", kind)
 		return nil
 	}
+}
+
+// wordsAndSigns calls each for the words of a text, for the signs between words, and for white space as separators.
+func wordsAndSigns(text string, each func(part string, separator bool)) {
+	const space, word, sign = 0, 1, 2
+	classOf := func(r rune) int {
+		switch {
+		case isWord(r):
+			return word
+		case unicode.IsSpace(r):
+			return space
+		}
+		return sign
+	}
+	byClass(text, classOf, func(part string, class int) { each(part, class == space) })
 }
 
 // inSequence returns the splitter that applies all splitters one after another, each to the parts of the one before.

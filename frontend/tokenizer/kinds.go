@@ -106,7 +106,7 @@ func until(match matcher) cutter {
 }
 
 // from returns a cutter with the same results as until(match), but faster. Every match must begin with the string
-// begin, so the cutter searches for it and tries only these positions.
+// begin. So the cutter tries to match only where it finds that string.
 func from(begin string, match matcher) cutter {
 	return func(text string) int {
 		if strings.HasPrefix(text, begin) {

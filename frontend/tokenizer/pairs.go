@@ -2,8 +2,8 @@ package tokenizer
 
 import "math/bits"
 
-// pairs maps a pair of tokens to the token into which they merge, and the rank of that merge. Merging spends nearly all
-// its time on these lookups, and most fail. So it is a hash table with open addressing, at most half full.
+// pairs maps a pair of tokens to the token into which they merge, and to the rank of the merge. Merging spends nearly
+// all its time on lookups, and most find nothing. So pairs is a hash table with open addressing, at most half full.
 type pairs struct {
 	slots []pairSlot
 	shift int // hash >> shift is an index of slots

@@ -190,8 +190,8 @@ type matching struct {
 }
 
 // branch is an alternative to try later: the instruction pc at a position. For opStar and opAll the alternative is to
-// match fewer characters of the set: low is where the first of them begins, and `at` where the last of those tried so
-// far ends. For other instructions low is negative.
+// match fewer characters of the set. The characters begin at low, and the shortest match tried so far ends at `at`. For
+// other instructions low is negative.
 type branch struct {
 	pc, at, low, trail int
 }
@@ -244,7 +244,7 @@ func (m *matching) find(from int) (start, end int, ok bool) {
 
 // run matches the instructions from pc on at position at, and returns the end of the match. It goes back to the latest
 // branch after a failure. It notes states that have failed, so that none is tried twice and the time is linear in the
-// text. look means that the instructions belong to an opLook, of which only the success counts.
+// text. look means that the instructions belong to an opLook: whether they match counts, but not where.
 func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 	base, trail := len(m.stack), len(m.trail)
 	size := len(m.text) + 1
@@ -287,14 +287,7 @@ func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 			failed = m.looksAt(in, at) == in.negative
 			pc++
 		case opLook:
-			if !has(m.wins, bit) && !has(m.fails, bit) {
-				if _, ok := m.run(in.x, at, true); ok {
-					set(m.wins, bit)
-				} else {
-					set(m.fails, bit)
-				}
-			}
-			failed = has(m.wins, bit) == in.negative
+			failed = m.look(in, at, bit) == in.negative
 			pc = in.y
 		case opAssert:
 			failed = !in.assert(m.text, at)
@@ -306,6 +299,19 @@ func (m *matching) run(pc, at int, look bool) (end int, ok bool) {
 			}
 		}
 	}
+}
+
+// look reports whether what follows a position matches the instructions of an opLook. bit is the state of the opLook at
+// the position in wins and fails: the result is computed once.
+func (m *matching) look(in *instruction, at, bit int) bool {
+	if !has(m.wins, bit) && !has(m.fails, bit) {
+		if _, ok := m.run(in.x, at, true); ok {
+			set(m.wins, bit)
+		} else {
+			set(m.fails, bit)
+		}
+	}
+	return has(m.wins, bit)
 }
 
 // star matches as many characters as possible by the opStar at pc, and returns where they end. It leaves a branch for

@@ -155,8 +155,8 @@ func (v *vocabulary) readScores() error {
 	return nil
 }
 
-// special returns the token with a role, such as "bos", or none if the file names none or one outside of the
-// vocabulary.
+// special returns the token with a role, such as "bos". It returns none if the file names no token for the role, or one
+// outside of the vocabulary.
 func (v *vocabulary) special(role string) int32 {
 	id, err := v.f.Int("tokenizer.ggml." + role + "_token_id")
 	if err != nil || id < 0 || id >= int64(len(v.tokens)) {

@@ -134,7 +134,8 @@ func (r *folderReader) readWorld() map[int]string {
 	names, line := map[int]string{0: worldEnd}, 0
 	for text := range strings.Lines(string(r.World)) {
 		line++
-		if text = strings.TrimRight(text, "\r\n"); text == "" {
+		text = strings.TrimRight(text, "\r\n")
+		if text == "" {
 			continue
 		}
 		number, rest, _ := strings.Cut(text, " ")

@@ -228,6 +228,16 @@ func (r *metadata) config() (c Config, err error) {
 		c.LongestEdge = max(c.LongestEdge, 0)
 		c.Pinpoints = r.pinpoints(c.ImageSize)
 	}
+	r.layers(&c)
+	c.Types = map[string]ir.Type{}
+	for _, t := range r.f.Tensors() {
+		c.Types[t.Name] = ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
+	}
+	return c, r.err
+}
+
+// layers reads which layers have outputs that the projector or the language model reads.
+func (r *metadata) layers(c *Config) {
 	if list, err := r.f.Ints("clip.vision.feature_layer"); err == nil {
 		for _, i := range list {
 			if i < 1 || i > int64(c.Layers) {
@@ -244,11 +254,6 @@ func (r *metadata) config() (c Config, err error) {
 			}
 		}
 	}
-	c.Types = map[string]ir.Type{}
-	for _, t := range r.f.Tensors() {
-		c.Types[t.Name] = ir.Type{DType: t.DType, Shape: ir.ShapeOf(t.Dims...)}
-	}
-	return c, r.err
 }
 
 // pinpoints reads the sizes that a picture may get, in pairs of width and height.
@@ -294,9 +299,9 @@ const (
 	maxRows    = 4096    // of a picture whose size varies
 )
 
-// size reads an integer from 1 to maxPixels. The bound is that large because some of these integers count pixels. If
-// the key is missing, size returns fallback; a fallback of 0 makes that an error. Errors are added to r.err, and the
-// result is then 1.
+// size reads an integer from 1 to maxPixels. The bound is that large because some sizes count pixels. If the key is
+// missing, size returns fallback, but a fallback of 0 makes that an error. After an error, which r.err then has, the
+// result is 1.
 func (r *metadata) size(key string, fallback int) int {
 	n, err := r.f.Int("clip.vision." + key)
 	switch {
