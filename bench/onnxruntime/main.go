@@ -194,25 +194,36 @@ func compareModel(ort *peer.Peer, name, path, scratch string) (err error) {
 	if err != nil {
 		return err
 	}
-	// Measure both in turns, and keep the best times.
-	best := peer.Answer{Best: math.Inf(1), CPU: math.Inf(1)}
-	peerBest := best
-	for range *turns {
-		turn, err := ort.Ask(map[string]float64{"seconds": *seconds})
-		if err != nil {
-			return err
-		}
-		peerBest = least(peerBest, *turn)
-		time.Sleep(20 * time.Millisecond) // onnxruntime's threads wait for work in a loop before they sleep
-		mine, err := measure(func() error { _, err := exe.Run(ctx, in, vkc.RunOptions{}); return err })
-		if err != nil {
-			return err
-		}
-		best = least(best, mine)
+	best, peerBest, err := inTurns(ort, func() error {
+		_, err := exe.Run(ctx, in, vkc.RunOptions{})
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Printf("| %s | %.3f | %.3f | %.2f | %.3f | %.3f | %.1e |\n", name, peerBest.Best, best.Best,
 		best.Best/peerBest.Best, peerBest.CPU, best.CPU, difference)
 	return nil
+}
+
+// inTurns measures run and the model that onnxruntime has loaded, in turns. It returns the least times of each.
+func inTurns(ort *peer.Peer, run func() error) (best, peerBest peer.Answer, err error) {
+	best = peer.Answer{Best: math.Inf(1), CPU: math.Inf(1)}
+	peerBest = best
+	for range *turns {
+		turn, err := ort.Ask(map[string]float64{"seconds": *seconds})
+		if err != nil {
+			return best, peerBest, err
+		}
+		peerBest = least(peerBest, *turn)
+		time.Sleep(20 * time.Millisecond) // onnxruntime's threads wait for work in a loop before they sleep
+		mine, err := measure(run)
+		if err != nil {
+			return best, peerBest, err
+		}
+		best = least(best, mine)
+	}
+	return best, peerBest, nil
 }
 
 // measure calls run repeatedly for the time of one turn, and returns the best time and the mean CPU time of a call.

@@ -140,66 +140,88 @@ func read(path, dir string) (*page, error) {
 
 // text is a page in Markdown.
 func (p *page) text(all map[string]*page) []byte {
-	var b bytes.Buffer
-	printer := p.doc.Printer()
-	printer.HeadingLevel = 3
-	printer.DocLinkURL = func(l *comment.DocLink) string { return p.link(all, l) }
-	say := func(text string) { b.Write(printer.Markdown(p.doc.Parser().Parse(text))); b.WriteByte('\n') }
-	code := func(node any) {
-		b.WriteString("```go\n")
-		if err := format.Node(&b, p.fset, node); err != nil {
-			fmt.Fprintf(&b, "// %v", err)
-		}
-		b.WriteString("\n```\n\n")
-	}
-	examples := func(list []*doc.Example) {
-		for _, e := range list {
-			fmt.Fprintf(&b, "<details><summary>Example%s</summary>\n\n", strings.TrimSuffix(" "+e.Suffix, " "))
-			code(e.Code)
-			if e.Output != "" {
-				fmt.Fprintf(&b, "Output:\n\n```text\n%s```\n\n", e.Output)
-			}
-			b.WriteString("</details>\n\n")
-		}
-	}
-	declaration := func(kind, name, id string, decl ast.Decl, text string, list []*doc.Example) {
-		fmt.Fprintf(&b, "### %s %s {#%s}\n\n", kind, name, id)
-		code(decl)
-		say(text)
-		examples(list)
-	}
-	functions := func(list []*doc.Func) {
-		for _, f := range list {
-			f.Decl.Doc = nil
-			id, name := f.Name, f.Name
-			if f.Recv != "" {
-				id, name = base(f.Recv)+"."+f.Name, "("+f.Recv+") "+f.Name
-			}
-			declaration("func", name, id, f.Decl, f.Doc, f.Examples)
-		}
-	}
-	values := func(list []*doc.Value) {
-		for _, v := range list {
-			v.Decl.Doc = nil
-			code(v.Decl)
-			say(v.Doc)
-		}
-	}
-	fmt.Fprintf(&b, "---\ntitle: package %s\nlayout: page\napi: true\n---\n\n```go\nimport %q\n```\n\n", p.doc.Name, p.path())
-	say(p.doc.Doc)
-	examples(p.doc.Examples)
-	values(p.doc.Consts)
-	values(p.doc.Vars)
-	functions(p.doc.Funcs)
+	w := writer{page: p, printer: p.doc.Printer()}
+	w.printer.HeadingLevel = 3
+	w.printer.DocLinkURL = func(l *comment.DocLink) string { return p.link(all, l) }
+	fmt.Fprintf(&w, "---\ntitle: package %s\nlayout: page\napi: true\n---\n\n```go\nimport %q\n```\n\n", p.doc.Name,
+		p.path())
+	w.comment(p.doc.Doc)
+	w.examples(p.doc.Examples)
+	w.values(p.doc.Consts)
+	w.values(p.doc.Vars)
+	w.functions(p.doc.Funcs)
 	for _, t := range p.doc.Types {
 		t.Decl.Doc = nil
-		declaration("type", t.Name, t.Name, t.Decl, t.Doc, t.Examples)
-		values(t.Consts)
-		values(t.Vars)
-		functions(t.Funcs)
-		functions(t.Methods)
+		w.declaration("type", t.Name, t.Name, t.Decl, t.Doc, t.Examples)
+		w.values(t.Consts)
+		w.values(t.Vars)
+		w.functions(t.Funcs)
+		w.functions(t.Methods)
 	}
-	return b.Bytes()
+	return w.Bytes()
+}
+
+// writer writes a page in Markdown.
+type writer struct {
+	bytes.Buffer
+	page    *page
+	printer *comment.Printer
+}
+
+// comment writes the text of a doc comment.
+func (w *writer) comment(text string) {
+	w.Write(w.printer.Markdown(w.page.doc.Parser().Parse(text)))
+	w.WriteByte('\n')
+}
+
+// code writes a syntax node as Go code.
+func (w *writer) code(node any) {
+	w.WriteString("```go\n")
+	if err := format.Node(w, w.page.fset, node); err != nil {
+		fmt.Fprintf(w, "// %v", err)
+	}
+	w.WriteString("\n```\n\n")
+}
+
+// examples writes examples that the reader can unfold, with their outputs.
+func (w *writer) examples(list []*doc.Example) {
+	for _, e := range list {
+		fmt.Fprintf(w, "<details><summary>Example%s</summary>\n\n", strings.TrimSuffix(" "+e.Suffix, " "))
+		w.code(e.Code)
+		if e.Output != "" {
+			fmt.Fprintf(w, "Output:\n\n```text\n%s```\n\n", e.Output)
+		}
+		w.WriteString("</details>\n\n")
+	}
+}
+
+// declaration writes a type or function under a heading with an id, with its doc comment and examples.
+func (w *writer) declaration(kind, name, id string, decl ast.Decl, text string, list []*doc.Example) {
+	fmt.Fprintf(w, "### %s %s {#%s}\n\n", kind, name, id)
+	w.code(decl)
+	w.comment(text)
+	w.examples(list)
+}
+
+// functions writes functions or methods.
+func (w *writer) functions(list []*doc.Func) {
+	for _, f := range list {
+		f.Decl.Doc = nil // declaration writes it as text
+		id, name := f.Name, f.Name
+		if f.Recv != "" {
+			id, name = base(f.Recv)+"."+f.Name, "("+f.Recv+") "+f.Name
+		}
+		w.declaration("func", name, id, f.Decl, f.Doc, f.Examples)
+	}
+}
+
+// values writes groups of constants or variables.
+func (w *writer) values(list []*doc.Value) {
+	for _, v := range list {
+		v.Decl.Doc = nil
+		w.code(v.Decl)
+		w.comment(v.Doc)
+	}
 }
 
 // base is the name of a receiver's type.
@@ -208,8 +230,8 @@ func base(receiver string) string {
 	return name
 }
 
-// link returns the target of a link in a comment, such as [Name]: a declaration of a page, a folder of the repository, or
-// a page of Go's own documentation.
+// link returns the target of a link in a comment, such as [Name]: a declaration of a page, a folder of the repository,
+// or a page of Go's own documentation.
 func (p *page) link(all map[string]*page, l *comment.DocLink) string {
 	id := strings.TrimPrefix(l.Recv+"."+l.Name, ".")
 	to, target := p, ""
