@@ -114,6 +114,20 @@ func (r *release) zip(to io.Writer, files []file) error {
 	return z.Close()
 }
 
+// gzipped returns compressed data.
+func gzipped(data []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(data); err != nil {
+		return nil, err
+	}
+	err = z.Close() // writes the rest
+	return out.Bytes(), err
+}
+
 // tarGzip writes a compressed tar archive.
 func (r *release) tarGzip(to io.Writer, files []file) error {
 	z, err := gzip.NewWriterLevel(to, gzip.BestCompression)
@@ -138,7 +152,8 @@ func (r *release) tar(to io.Writer, files []file) error {
 		}
 		slices.Reverse(dirs)
 		for _, dir := range dirs {
-			h := &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: r.time, Format: tar.FormatUSTAR}
+			h := &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: r.time,
+				Format: tar.FormatUSTAR}
 			if err := t.WriteHeader(h); err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -51,47 +50,10 @@ func (r *release) image(builds []build) error {
 	var l layout
 	var manifests []descriptor
 	for _, b := range builds {
-		program, err := os.ReadFile(b.path)
+		manifest, err := r.imageOf(&l, b)
 		if err != nil {
 			return err
 		}
-		var plain, packed bytes.Buffer
-		files := []file{{name: "usr/bin/vkc", data: program, exec: true}, {name: "tmp/.keep"}}
-		if err := r.tar(&plain, files); err != nil {
-			return err
-		}
-		z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-		if err != nil {
-			return err
-		}
-		if _, err := z.Write(plain.Bytes()); err != nil {
-			return err
-		}
-		if err := z.Close(); err != nil {
-			return err
-		}
-		layer := l.blob(typeLayer, packed.Bytes())
-		config, err := l.json(typeConfig, map[string]any{
-			"architecture": b.arch, "os": b.os, "created": r.time,
-			"config": map[string]any{
-				"Entrypoint": []string{"/usr/bin/vkc"}, "User": "65532:65532",
-				"Env": []string{"PATH=/usr/bin", "VKC_CACHE_DIR=/tmp/vkc"},
-				"Labels": map[string]string{"org.opencontainers.image.version": r.version,
-					"org.opencontainers.image.source": home, "org.opencontainers.image.licenses": "MIT OR Apache-2.0"},
-			},
-			"rootfs": map[string]any{"type": "layers",
-				"diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(plain.Bytes()))}},
-			"history": []map[string]any{{"created": r.time, "created_by": "release"}},
-		})
-		if err != nil {
-			return err
-		}
-		manifest, err := l.json(typeManifest, map[string]any{"schemaVersion": 2, "mediaType": typeManifest,
-			"config": config, "layers": []descriptor{layer}})
-		if err != nil {
-			return err
-		}
-		manifest.Platform = map[string]string{"os": b.os, "architecture": b.arch}
 		manifests = append(manifests, manifest)
 	}
 	index, err := l.json(typeIndex, map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": manifests})
@@ -99,7 +61,8 @@ func (r *release) image(builds []build) error {
 		return err
 	}
 	index.Annotations = map[string]string{"org.opencontainers.image.ref.name": r.version}
-	top, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []descriptor{index}})
+	top, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": typeIndex,
+		"manifests": []descriptor{index}})
 	if err != nil {
 		return err
 	}
@@ -110,4 +73,42 @@ func (r *release) image(builds []build) error {
 		return err
 	}
 	return r.write(fmt.Sprintf("vkc-%s-image.oci.tar", r.version), out.Bytes())
+}
+
+// imageOf adds the blobs of a build's image to a layout: its only layer, its configuration and its manifest. It returns
+// the manifest's descriptor.
+func (r *release) imageOf(l *layout, b build) (descriptor, error) {
+	program, err := os.ReadFile(b.path)
+	if err != nil {
+		return descriptor{}, err
+	}
+	var plain bytes.Buffer
+	files := []file{{name: "usr/bin/vkc", data: program, exec: true}, {name: "tmp/.keep"}}
+	if err := r.tar(&plain, files); err != nil {
+		return descriptor{}, err
+	}
+	packed, err := gzipped(plain.Bytes())
+	if err != nil {
+		return descriptor{}, err
+	}
+	layer := l.blob(typeLayer, packed)
+	config, err := l.json(typeConfig, map[string]any{
+		"architecture": b.arch, "os": b.os, "created": r.time,
+		"config": map[string]any{
+			"Entrypoint": []string{"/usr/bin/vkc"}, "User": "65532:65532",
+			"Env": []string{"PATH=/usr/bin", "VKC_CACHE_DIR=/tmp/vkc"},
+			"Labels": map[string]string{"org.opencontainers.image.version": r.version,
+				"org.opencontainers.image.source": home, "org.opencontainers.image.licenses": "MIT OR Apache-2.0"},
+		},
+		"rootfs": map[string]any{"type": "layers",
+			"diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(plain.Bytes()))}},
+		"history": []map[string]any{{"created": r.time, "created_by": "release"}},
+	})
+	if err != nil {
+		return descriptor{}, err
+	}
+	manifest, err := l.json(typeManifest, map[string]any{"schemaVersion": 2, "mediaType": typeManifest,
+		"config": config, "layers": []descriptor{layer}})
+	manifest.Platform = map[string]string{"os": b.os, "architecture": b.arch}
+	return manifest, err
 }

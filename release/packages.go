@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +19,27 @@ var recommends = map[string][]string{
 	"rpm": {"vulkan-loader", "mesa-vulkan-drivers", "glslc", "spirv-tools"},
 }
 
+// packageFiles returns the files that a package has in addition to the program, with the paths where it installs them.
+func (r *release) packageFiles() (list []file, err error) {
+	for _, p := range r.pages {
+		if strings.Contains(p.name, "/man/") { // distributions compress manual pages
+			p.name += ".gz"
+			if p.data, err = gzipped(p.data); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, p)
+	}
+	for _, name := range texts {
+		data, err := os.ReadFile(filepath.Join(r.root, name))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, file{name: "usr/share/doc/vkc/" + name, data: data})
+	}
+	return list, nil
+}
+
 // linuxPackages writes the deb and the rpm of a build.
 func (r *release) linuxPackages(b build) error {
 	dir, err := os.MkdirTemp("", "vkc-package-")
@@ -27,42 +47,19 @@ func (r *release) linuxPackages(b build) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	list, err := r.packageFiles()
+	if err != nil {
+		return err
+	}
 	contents := files.Contents{{Source: b.path, Destination: "/usr/bin/vkc", FileInfo: &files.ContentFileInfo{
 		Mode: 0o755, MTime: r.time}}}
-	add := func(name string, data []byte) error {
-		source := filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
-		contents = append(contents, &files.Content{Source: source, Destination: "/" + name,
+	for _, f := range list {
+		source := filepath.Join(dir, strings.ReplaceAll(f.name, "/", "-"))
+		if err := os.WriteFile(source, f.data, 0o644); err != nil {
+			return err
+		}
+		contents = append(contents, &files.Content{Source: source, Destination: "/" + f.name,
 			FileInfo: &files.ContentFileInfo{Mode: 0o644, MTime: r.time}})
-		return os.WriteFile(source, data, 0o644)
-	}
-	for _, p := range r.pages {
-		name, data := p.name, p.data
-		if strings.Contains(name, "/man/") { // distributions compress manual pages
-			var z bytes.Buffer
-			w, err := gzip.NewWriterLevel(&z, gzip.BestCompression)
-			if err != nil {
-				return err
-			}
-			if _, err := w.Write(data); err != nil {
-				return err
-			}
-			if err := w.Close(); err != nil {
-				return err
-			}
-			name, data = name+".gz", z.Bytes()
-		}
-		if err := add(name, data); err != nil {
-			return err
-		}
-	}
-	for _, name := range texts {
-		data, err := os.ReadFile(filepath.Join(r.root, name))
-		if err != nil {
-			return err
-		}
-		if err := add("usr/share/doc/vkc/"+name, data); err != nil {
-			return err
-		}
 	}
 	for _, format := range sorted(recommends) {
 		info := nfpm.WithDefaults(&nfpm.Info{
