@@ -160,7 +160,8 @@ func prepareONNX(ctx context.Context, f *folder.Folder, o *Options) (m *Model, e
 	if trained == 0 {
 		trained = defaultContext // the folder does not say
 	}
-	if m.context = o.Context; m.context == 0 {
+	m.context = o.Context
+	if m.context == 0 {
 		m.context = min(defaultContext, trained)
 	}
 	m.config = llm.Config{Context: trained, Vocab: f.Vocabulary}

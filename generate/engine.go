@@ -415,7 +415,8 @@ func (e *engine) advance(ctx context.Context, rows []*slot) {
 		e.fail(ctx, err)
 		return
 	}
-	if e.pending = append(e.pending, f); len(e.pending) >= depth {
+	e.pending = append(e.pending, f)
+	if len(e.pending) >= depth {
 		e.collectOldest(ctx)
 	}
 }

@@ -98,7 +98,8 @@ func open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	if err != nil {
 		return m, m.refusal(ctx, "this model", err)
 	}
-	if m.ahead = o.Ahead; m.ahead == 0 && !m.step.Asynchronous() {
+	m.ahead = o.Ahead
+	if m.ahead == 0 && !m.step.Asynchronous() {
 		m.ahead = 1
 	}
 	m.progress, m.options = nil, o // no progress for later programs (extras): they load at once
@@ -258,7 +259,8 @@ func (m *Model) read(path string, o *Options) error {
 	if err := m.openAdapters(path, *o); err != nil {
 		return err
 	}
-	if m.context = o.Context; m.context == 0 {
+	m.context = o.Context
+	if m.context == 0 {
 		m.context = min(defaultContext, m.config.Context)
 	}
 	if err := m.config.CheckContext(m.context); err != nil {

@@ -30,7 +30,8 @@ func OpenReplicas(ctx context.Context, path string, o Options) (_ *Replicas, err
 	}()
 	for name := range strings.SplitSeq(o.Device, ",") {
 		one := o
-		if one.Device = strings.TrimSpace(name); one.Device == "" {
+		one.Device = strings.TrimSpace(name)
+		if one.Device == "" {
 			return nil, fmt.Errorf("generate: devices %q: a name is missing: want a list such as 0,1", o.Device)
 		}
 		m, err := Open(ctx, path, one) // later devices find the compiled programs in the cache

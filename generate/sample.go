@@ -404,7 +404,8 @@ func (m *Model) chooseOnHost(ctx context.Context, d sampleRequest, logits []floa
 	if err := f.wait(ctx); err != nil {
 		return one, err
 	}
-	if one = f.outcome(0); one.token < 0 {
+	one = f.outcome(0)
+	if one.token < 0 {
 		err = errNoNumbers
 	}
 	return one, err

@@ -61,7 +61,8 @@ func (s *Server) chatJob(ctx context.Context, q *request) (j job, err error) {
 // listen sets how an answer to a conversation is split into content, reasoning and calls: j.form. It also sets
 // j.thinking, whether the prompt ends within reasoning, and the limit of reasoning.
 func (s *Server) listen(j *job, prompt []int32) {
-	if j.form = s.o.Form; j.form == nil {
+	j.form = s.o.Form
+	if j.form == nil {
 		j.form = reply.FormOf(s.model.ChatTemplate())
 	}
 	open, end := j.form.ThinkMarks()

@@ -364,21 +364,24 @@ func chosen(fields map[string]any, paths []string) map[string]any {
 	}
 	kept := map[string]any{}
 	for _, path := range paths {
-		at, ok, names := any(fields), true, strings.Split(path, "/")
-		for _, name := range names {
-			var inner map[string]any
-			if inner, ok = at.(map[string]any); ok {
-				at, ok = inner[name]
-			}
-			if !ok {
-				break
-			}
-		}
-		if ok {
-			kept[names[len(names)-1]] = at
+		names := strings.Split(path, "/")
+		if value, ok := fieldAt(fields, names); ok {
+			kept[names[len(names)-1]] = value
 		}
 	}
 	return kept
+}
+
+// fieldAt returns the field to which names lead, each a field of the object before.
+func fieldAt(fields map[string]any, names []string) (value any, ok bool) {
+	value = fields
+	for _, name := range names {
+		object, _ := value.(map[string]any) // nil, without fields, if the value is no object
+		if value, ok = object[name]; !ok {
+			return nil, false
+		}
+	}
+	return value, true
 }
 
 // settings lists the sampling options of an answer, and whether it is a stream, by the names of requests.

@@ -51,7 +51,8 @@ func (r *record) token() {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
 	now := time.Now()
-	if r.tokens++; r.tokens == 1 {
+	r.tokens++
+	if r.tokens == 1 {
 		r.first = now
 		r.m.first.add(now.Sub(r.arrived))
 	} else {

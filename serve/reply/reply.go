@@ -189,7 +189,8 @@ func (r *Reader) skip(end bool) bool {
 	for {
 		r.held = strings.TrimLeft(r.held, " \t\r\n")
 		// The tail is text that usually follows the arguments of a call. It is dropped as far as the model wrote it.
-		if r.tail = strings.TrimLeft(r.tail, " \t\r\n"); r.tail != "" && r.held != "" {
+		r.tail = strings.TrimLeft(r.tail, " \t\r\n")
+		if r.tail != "" && r.held != "" {
 			if r.held[0] == r.tail[0] {
 				r.held, r.tail = r.held[1:], r.tail[1:]
 			} else {

@@ -137,7 +137,8 @@ func (y namedSyntax) read(s string, t Tools) (parts []Part, n int, st state) {
 	if len(before) > maxBetween || strings.ContainsAny(before, "{}") {
 		return nil, 0, not
 	}
-	if given = strings.TrimLeft(given, " \t\r\n"); !found || given == "" {
+	given = strings.TrimLeft(given, " \t\r\n")
+	if !found || given == "" {
 		return nil, 0, partial
 	}
 	size, st := span(given)

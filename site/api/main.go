@@ -90,8 +90,8 @@ func write(root, out string) error {
 
 // isPrivate reports whether a folder has no public packages.
 func isPrivate(name string) bool {
-	return slices.Contains([]string{"internal", "testdata", "cmd", "examples", "bench", "golden", "docs", "bin", "deploy",
-		"scripts", "js"}, name)
+	return slices.Contains([]string{"internal", "testdata", "cmd", "examples", "bench", "golden", "docs", "bin",
+		"deploy", "scripts", "js"}, name)
 }
 
 func isModule(dir string) bool {
@@ -237,9 +237,11 @@ func (p *page) link(all map[string]*page, l *comment.DocLink) string {
 	to, target := p, ""
 	if l.ImportPath != "" && l.ImportPath != p.path() {
 		dir, ours := strings.CutPrefix(l.ImportPath+"/", module+"/")
-		if to = all[l.ImportPath]; to == nil && ours {
+		to = all[l.ImportPath]
+		switch {
+		case to == nil && ours:
 			return repository + strings.TrimSuffix(dir, "/")
-		} else if to == nil {
+		case to == nil:
 			return l.DefaultURL("https://pkg.go.dev")
 		}
 		target = to.name + ".md"
