@@ -268,7 +268,7 @@ func (b *Baseline) Judge(r *Report) []Verdict {
 	return list
 }
 
-// judge compares the result of a goal's case with the goal. A goal whose case has no result is not reached.
+// judge compares the result of a goal's case with the goal. Without a result the goal is not reached.
 func (b *Baseline) judge(g Goal, r *Report) Verdict {
 	v := Verdict{Goal: g}
 	res := r.Find(g.Case)

@@ -30,7 +30,7 @@ func WriteSVG(w io.Writer, r *Report) error {
 				continue
 			}
 			p.points = append(p.points, res)
-		// Others are chains of tiny kernels, of which the time of each counts.
+		// The others are chains of tiny kernels. They have a time for each kernel, and no share of a ceiling.
 		case res.Each == 0:
 			p.bars = append(p.bars, res)
 		}

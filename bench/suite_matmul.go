@@ -79,8 +79,8 @@ func bytesCase(m, n, k int) Case {
 	return c
 }
 
-// scaledBytesCase returns a case of a linear layer of a model quantized to i8: a matmul of i8, whose i32 sums are
-// multiplied by a scale of the row and one of the column, plus a bias, in f16.
+// scaledBytesCase returns a case of a linear layer of a model quantized to i8. The i32 sums of a matmul of i8 are
+// multiplied by a scale of the row and a scale of the column. A bias is added, and the result is f16.
 func scaledBytesCase(m, n, k int) Case {
 	c := bytesCase(m, n, k)
 	c.Name = name("matmul", "i8_scaled_bias", sizesText(m, n, k))

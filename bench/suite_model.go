@@ -20,8 +20,8 @@ func modelCases(scale Scale) []Case {
 	return append(list, llamaCases(scale)...)
 }
 
-// dependentCase returns a case of n tiny kernels in a chain, each of which depends on all elements of its predecessor's
-// result.
+// dependentCase returns a case of n tiny kernels in a chain. Each kernel depends on all elements of the result of the
+// kernel before.
 func dependentCase(n int) Case {
 	return Case{
 		Name: name("launch", "dependent", n), Sizes: Sizes{}, Precision: NoFlops, Cached: true, Launches: n,

@@ -188,7 +188,7 @@ func convCase(scale Scale, t ir.DType, precision string) Case {
 	}
 }
 
-// byteConvCase returns a case of a 3x3 convolution of i8 inputs padded by a zero point, whose sums are scaled and
+// byteConvCase returns a case of a 3x3 convolution of i8 inputs, padded by a zero point. Its sums are scaled and
 // rounded to i8.
 func byteConvCase(scale Scale) Case {
 	c := convCase(scale, ir.I8, ir.PrecisionFull)

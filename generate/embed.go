@@ -25,8 +25,8 @@ type Embedder struct {
 	onnx  *encoder // nil for a model that vkc builds
 }
 
-// IsEmbedder reports whether the file or folder at path is an embedding model: a GGUF file whose metadata define a
-// pooling, or a folder with an ONNX model that is no decoder. It returns false for a bundle.
+// IsEmbedder reports whether the file or folder at path is an embedding model: a GGUF file with a pooling in its
+// metadata, or a folder with an ONNX model that is no decoder. It returns false for a bundle.
 func IsEmbedder(path string) (bool, error) {
 	if bundle, err := IsBundle(path); bundle || err != nil {
 		return false, err

@@ -47,8 +47,8 @@ type Options struct {
 
 	Speculation Speculation // for one answer at a time
 
-	// Adapters are low-rank adapters of the model, all of which are used, each with its scale. A scale of 0 leaves an
-	// adapter out. With AdapterScales each answer may have other scales: see Sampling.AdapterScales.
+	// Adapters are low-rank adapters of the model. All are used, each with its scale. A scale of 0 leaves an adapter
+	// out. With AdapterScales each answer may have other scales: see Sampling.AdapterScales.
 	Adapters      []lora.File
 	AdapterScales bool
 
@@ -57,9 +57,9 @@ type Options struct {
 	Projector string
 
 	// GPUMemory, if not 0, bounds the model's device memory in bytes: weights, KV cache, temporaries. Weights beyond it
-	// stay in host memory, and kernels read them over the bus. Weights of which a step reads only a few rows or experts
-	// go to host memory first. On a device with unified memory it is an error. Programs for speculation and sampling do
-	// not count.
+	// stay in host memory, and kernels read them over the bus. If a step reads only a few rows or experts of a weight,
+	// this weight goes to host memory first. GPUMemory is an error on a device with unified memory. Programs for
+	// speculation and sampling do not count.
 	GPUMemory uint64
 
 	// Tune, if set, is called once with the graphs of the programs for steps and prompts, before they are compiled. It

@@ -19,7 +19,7 @@
 //	POST /apply-template        the prompt of a conversation
 //	GET  /props, /slots         llama.cpp's description of the server, and of its slots
 //	POST /slots/{id}            saves, restores or erases a slot
-//	GET  /lora-adapters         the model's adapters, whose scales field lora of a request sets
+//	GET  /lora-adapters         the model's adapters; field lora of a request sets their scales
 //	GET  /openapi.json          a description of all paths
 //	GET  /health                200 while requests are accepted, 503 after Drain; so is /ready
 //	GET  /metrics               metrics for Prometheus, with vLLM's names

@@ -109,7 +109,7 @@ func (v *Several) modelRoute(r *http.Request) (target route, ok bool) {
 // perModel lists the paths of GET requests that one model answers.
 var perModel = []string{"/props", "/slots", "/lora-adapters"}
 
-// forward answers a request by the model whose name it has: in a form if isForm is set, and otherwise in JSON.
+// forward answers a request by the model that it names: in a form if isForm is set, and otherwise in JSON.
 func (v *Several) forward(w http.ResponseWriter, r *http.Request, isForm bool) error {
 	inBody := nameInJSON
 	if isForm {

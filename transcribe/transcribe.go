@@ -236,7 +236,7 @@ type Request struct {
 	Temperature float64
 	Seed        uint64 // of random numbers, for temperatures above 0
 
-	// Beams is the number of texts that are written at once at temperature 0, of which the likeliest remains (beam
+	// Beams is the number of texts that are written at once at temperature 0. The likeliest text remains (beam
 	// search). 0 and 1 mean one text, of the likeliest tokens. Texts at other temperatures are written one at a time.
 	Beams int
 

@@ -255,7 +255,7 @@ func (j *job) write(ctx context.Context) (w written, err error) {
 	if err != nil {
 		return w, err
 	}
-	// The probability that there is no speech is that of a token after the start token.
+	// A token stands for a window without speech: its probability after the start token.
 	noSpeech := math.Exp(logits[j.tokens.NoSpeech] - logSumExp(logits))
 	if len(prompt) > start+1 {
 		if logits, err = j.logits(ctx, prompt[start+1:], len(prompt)); err != nil {

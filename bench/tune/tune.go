@@ -52,7 +52,7 @@ type Options struct {
 	Budget time.Duration
 	// Chunk is the number of schedules of a kernel that are measured together: 12 on a GPU unless set.
 	Chunk int
-	// Rated measures only schedules in tiles whose rates the estimates use ([schedule.RatedCandidates]).
+	// Rated measures only the schedules of [schedule.RatedCandidates]: estimates use the rates of their tiles.
 	Rated bool
 	// Save, if set, is called after each chunk, so that no measurement is lost.
 	Save func(*tunefile.File) error
@@ -408,7 +408,7 @@ var rounds = []struct {
 	{10 * time.Millisecond, 3, 0, 0},
 }
 
-// race times the schedules list[i] for each i of which, over several rounds. It records the times and the fastest
+// race times some schedules of list over several rounds; which has their indices. It records the times and the fastest
 // schedule, which replaces the default only if it is faster by the margin (0.02 is 2 %).
 func (j *job) race(ctx context.Context, harness Harness, list []kernel.Schedule, which []int, margin float64) error {
 	var times []time.Duration

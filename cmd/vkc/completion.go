@@ -107,8 +107,8 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return flags.SuggestionsFor(name)
 }
 
-// noEmptyFlags returns an error for a flag with an empty value, such as an unset variable of a script. A flag whose
-// value is called TEXT in the help may be empty.
+// noEmptyFlags returns an error for a flag with an empty value, such as an unset variable of a script. A flag may be
+// empty only if the help calls its value TEXT.
 func noEmptyFlags(cmd *cobra.Command, _ []string) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
