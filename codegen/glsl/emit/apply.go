@@ -170,51 +170,61 @@ func (e *Emitter) apply(v *kernel.Expr, target *scope) expr.Expr {
 		return expr.Of("0") // template has recorded an error, so the shader is not used
 	}
 	typ := e.arithmetic(v)
-	t := e.spellingOf(v, typ, e.applyArgs(v, target, typ)).fill(n)
+	t := fill(n, opSpelling{e, v, typ, e.applyArgs(v, target, typ)})
 	if neverOverflows[v.Op] {
 		return t
 	}
 	return wrap(v.DType, t)
 }
 
-// spellingOf returns the spelling that fills the template of v with args, in the arithmetic of a compute type.
-func (e *Emitter) spellingOf(v *kernel.Expr, typ string, args []expr.Expr) spelling {
-	// A hole has the number of an argument, or the name of an attribute.
-	s := builtinSpelling(func(name string) expr.Expr {
-		if i, err := strconv.Atoi(name); err == nil && i < len(args) {
-			return args[i]
-		}
-		switch name {
-		case "inf":
-			return e.Number(typ, math.Inf(1))
-		case "zero": // 0, which the driver's compiler does not know
-			return expr.Of("int(gl_NumWorkGroups.x >> 31)")
-		}
-		return e.Number(typ, v.Attrs.Float(name))
-	}, func(function string) string { return e.Function(function, typ) })
-	switch typ {
+// opSpelling is the spelling of the template of an op v with the given arguments, which have the compute type typ.
+type opSpelling struct {
+	e    *Emitter
+	v    *kernel.Expr
+	typ  string
+	args []expr.Expr
+}
+
+// value returns an argument for its number, the value of an attribute for its name, or a constant.
+func (s opSpelling) value(name string) expr.Expr {
+	if i, err := strconv.Atoi(name); err == nil && i < len(s.args) {
+		return s.args[i]
+	}
+	switch name {
+	case "inf":
+		return s.e.Number(s.typ, math.Inf(1))
+	case "zero": // 0, which the driver's compiler does not know
+		return expr.Of("int(gl_NumWorkGroups.x >> 31)")
+	}
+	return s.e.Number(s.typ, s.v.Attrs.Float(name))
+}
+
+func (s opSpelling) function(name string) string { return s.e.Function(name, s.typ) }
+
+func (s opSpelling) literal(text string) expr.Expr {
+	switch s.typ {
 	case Pair:
-		s.operator = e.pairOperator
-		s.literal = func(text string) expr.Expr {
-			n, _ := expr.LiteralOf(expr.Of(text))
-			return pairLit(n.V)
-		}
+		n, _ := expr.LiteralOf(expr.Of(text))
+		return pairLit(n.V)
+	case "double":
+		return expr.Of(text + "lf") // without the suffix it would be a float
+	}
+	return expr.Of(text)
+}
+
+func (s opSpelling) operator(op string, args ...expr.Expr) expr.Expr {
+	switch s.typ {
+	case Pair:
+		return s.e.pairOperator(op, args...)
 	case "float", "double":
-		if typ == "double" {
-			s.literal = func(text string) expr.Expr { return expr.Of(text + "lf") } // or it would be a float
+		if t, ok := s.e.withZero(s.typ, op, args); ok {
+			return t
 		}
-		contracts := e.contracts(v)
-		s.operator = func(op string, args ...expr.Expr) expr.Expr {
-			if t, ok := e.withZero(typ, op, args); ok {
-				return t
-			}
-			if contracts {
-				return operator(op, args...)
-			}
-			return e.rounded(typ, op, args...)
+		if !s.e.contracts(s.v) {
+			return s.e.rounded(s.typ, op, args...)
 		}
 	}
-	return s
+	return operator(op, args...)
 }
 
 // rounded applies an operator to floats as an op of the graph, so that the result is rounded by itself.

@@ -255,22 +255,29 @@ func (st *Storage) arraysOf(b *Buffer) (all []Array) {
 // smaller.
 func (st *Storage) AddressByRows(functions []*syntax.Definition) []*syntax.Definition {
 	for _, b := range st.Buffers {
-		bytes := b.bytes()
 		if !b.byRows {
 			continue
 		}
 		for _, a := range st.arraysOf(b) {
 			b.RowArrays[a.Name] = onlyIndexed(functions, a.Name)
 			if b.RowArrays[a.Name] {
-				functions = slices.Clone(functions)
-				for i, f := range functions {
-					functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callForIndex(x, a.Name) })
-				}
-			} else if bytes > math.MaxUint32 || b.Elems > maxIndex || b.Wide && !b.DType.IsBlock() {
+				functions = indexedByCalls(functions, a.Name)
+				continue
+			}
+			if bytes := b.bytes(); bytes > math.MaxUint32 || b.Elems > maxIndex || b.Wide && !b.DType.IsBlock() {
 				st.Fail("%s has %d bytes, and is read by a built-in function, which counts them in 32 bits: "+
 					"use smaller tensors", b.Name, bytes)
 			}
 		}
+	}
+	return functions
+}
+
+// indexedByCalls returns the functions with array(i), which calls a macro, in place of array[i].
+func indexedByCalls(functions []*syntax.Definition, array string) []*syntax.Definition {
+	functions = slices.Clone(functions)
+	for i, f := range functions {
+		functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callForIndex(x, array) })
 	}
 	return functions
 }
@@ -301,7 +308,7 @@ func onlyIndexed(functions []*syntax.Definition, array string) bool {
 	return unindexed == 0
 }
 
-// callForIndex returns array(i), which calls a macro, if x is array[i]. It returns other expressions unchanged.
+// callForIndex returns array(i) if x is array[i]. It returns other expressions unchanged.
 func callForIndex(x *syntax.Expr, array string) *syntax.Expr {
 	if !indexes(x, array) {
 		return x

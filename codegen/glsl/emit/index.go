@@ -83,19 +83,22 @@ func (e *Emitter) sum(x kernel.Index, lit func(int64) expr.Expr, factor func(*ke
 func (e *Emitter) term(t kernel.Term, coef int64, lit func(int64) expr.Expr,
 	factor func(*kernel.Factor) expr.Expr) expr.Expr {
 	var out expr.Expr
-	// The first round takes the coordinates, the second the symbols.
-	for _, symbols := range []bool{false, true} {
-		for _, f := range t.Factors {
-			parts := kernel.SymbolFactors(f.Sym)
-			switch {
-			case (f.Kind == kernel.FactorSym) != symbols: // of the other round
-			case !symbols || len(parts) == 1:
-				out = expr.Join("*", out, factor(f))
-			default: // a symbol that stands for a product
-				for _, d := range parts {
-					out = expr.Join("*", out, e.sum(kernel.DimIndex(d), lit, factor))
-				}
-			}
+	for _, f := range t.Factors {
+		if f.Kind != kernel.FactorSym {
+			out = expr.Join("*", out, factor(f))
+		}
+	}
+	for _, f := range t.Factors {
+		if f.Kind != kernel.FactorSym {
+			continue
+		}
+		parts := kernel.SymbolFactors(f.Sym) // several if the symbol stands for a product
+		if len(parts) == 1 {
+			out = expr.Join("*", out, factor(f))
+			continue
+		}
+		for _, d := range parts {
+			out = expr.Join("*", out, e.sum(kernel.DimIndex(d), lit, factor))
 		}
 	}
 	if coef != 1 {

@@ -15,20 +15,9 @@ func pruneFunctions(all, kept []*syntax.Definition) []*syntax.Definition {
 		keep[i] = slices.Contains(kept, d)
 	}
 	// Dropping an argument may remove the last use of a caller's parameter, so callees come first.
-	for i, d := range all {
-		if keep[i] {
-			continue
-		}
-		params, unused := usedParams(d, all[i+1:])
-		if params == nil {
-			continue
-		}
-		f := *d
-		f.Params, all[i] = params, &f
-		for j := i + 1; j < len(all) && len(unused) > 0; j++ {
-			if all[j].Mentions(d.Name) {
-				all[j] = all[j].Map(func(x *syntax.Expr) *syntax.Expr { return dropArguments(x, d.Name, unused) })
-			}
+	for i := range all {
+		if !keep[i] {
+			dropUnusedParams(all[i:])
 		}
 	}
 	used := map[string]bool{}
@@ -42,6 +31,25 @@ func pruneFunctions(all, kept []*syntax.Definition) []*syntax.Definition {
 	}
 	slices.Reverse(list)
 	return list
+}
+
+// dropUnusedParams removes the unused parameters of the first definition, and their arguments in the later ones. It
+// replaces the elements of list, and does not change the definitions, which are shared.
+func dropUnusedParams(list []*syntax.Definition) {
+	f := *list[0]
+	params, unused := usedParams(&f, list[1:])
+	if params == nil {
+		return
+	}
+	f.Params, list[0] = params, &f
+	if len(unused) == 0 {
+		return
+	}
+	for i, caller := range list[1:] {
+		if caller.Mentions(f.Name) {
+			list[1+i] = caller.Map(func(x *syntax.Expr) *syntax.Expr { return dropArguments(x, f.Name, unused) })
+		}
+	}
 }
 
 // elementParameters is the number of parameters that coopMatPerElementNV passes to a function: row, column and element.

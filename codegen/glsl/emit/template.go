@@ -64,17 +64,12 @@ func dropNoOps(x *syntax.Expr, attrs ir.Attrs) *syntax.Expr {
 	return &y
 }
 
-// spelling has the functions that translate the parts of a template to expressions.
-type spelling struct {
-	value    func(name string) expr.Expr                  // the value for a hole
-	function func(name string) string                     // returns the function to call for a name
-	literal  func(s string) expr.Expr                     // a number
-	operator func(op string, args ...expr.Expr) expr.Expr // an operator with one or two operands
-}
-
-// builtinSpelling is the spelling with GLSL's own literals and operators.
-func builtinSpelling(value func(string) expr.Expr, function func(string) string) spelling {
-	return spelling{value, function, expr.Of, operator}
+// spelling translates the parts of a template to expressions.
+type spelling interface {
+	value(name string) expr.Expr                     // the value for the hole {name}
+	function(name string) string                     // the function to call for a name
+	literal(text string) expr.Expr                   // a number
+	operator(op string, args ...expr.Expr) expr.Expr // an operator with one or two operands
 }
 
 // operator returns an operator of GLSL with one or two operands.
@@ -85,9 +80,9 @@ func operator(op string, args ...expr.Expr) expr.Expr {
 	return expr.Binary(op, args[0], args[1])
 }
 
-// fill returns a template with values in its holes.
-func (s spelling) fill(x *syntax.Expr) expr.Expr {
-	kid := func(i int) expr.Expr { return s.fill(x.Args[i]) }
+// fill returns the template x with values in its holes.
+func fill(x *syntax.Expr, s spelling) expr.Expr {
+	kid := func(i int) expr.Expr { return fill(x.Args[i], s) }
 	switch x.Op {
 	case syntax.Hole:
 		return s.value(x.Text)

@@ -28,14 +28,22 @@ func TestWithout(t *testing.T) {
 			t.Fatal(err)
 		}
 		attrs := ir.Attrs{{Name: "mul", Value: tt.mul}, {Name: "add", Value: tt.add}}
-		have := builtinSpelling(func(name string) expr.Expr {
+		have := fill(dropNoOps(n, attrs), plainSpelling(func(name string) expr.Expr {
 			if name == "0" {
 				return expr.Of("x")
 			}
 			return expr.Of("[" + ir.FormatAttr(int64(attrs.Float(name))) + "]")
-		}, func(f string) string { return f }).fill(dropNoOps(n, attrs))
+		}))
 		if have.String() != tt.want {
 			t.Errorf("mul=%v add=%v: %q, want %q", tt.mul, tt.add, have, tt.want)
 		}
 	}
 }
+
+// plainSpelling returns the value for a hole. It has GLSL's own literals, operators and functions.
+type plainSpelling func(name string) expr.Expr
+
+func (s plainSpelling) value(name string) expr.Expr                     { return s(name) }
+func (s plainSpelling) function(name string) string                     { return name }
+func (s plainSpelling) literal(text string) expr.Expr                   { return expr.Of(text) }
+func (s plainSpelling) operator(op string, args ...expr.Expr) expr.Expr { return operator(op, args...) }

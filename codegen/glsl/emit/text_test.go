@@ -71,7 +71,7 @@ func TestTemplates(t *testing.T) {
 			continue
 		}
 		arg := func(name string) expr.Expr { return args[name] }
-		got := builtinSpelling(arg, func(f string) string { return f }).fill(n)
+		got := fill(n, plainSpelling(arg))
 		if got.String() != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.form, got, tt.want)
 		}

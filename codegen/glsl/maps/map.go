@@ -11,45 +11,57 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// Emit writes a kernel that computes its stores once per point of the parallel axes. An invocation computes Vec
+// mapWriter writes a kernel that computes its stores once per point of the parallel axes. An invocation computes Vec
 // neighbours along the innermost axis.
+type mapWriter struct {
+	*emit.Emitter
+	unit   expr.Expr      // the number of the invocation's run of neighbours along the innermost axis
+	shared []*kernel.Expr // the values that the points of an invocation share, if it computes several (see coarsen)
+}
+
+// Emit writes a kernel that computes its stores once per point.
 func Emit(e *emit.Emitter) {
 	if len(e.K.Parallel) == 0 {
 		emitSingle(e)
 		return
 	}
-	var shared []*kernel.Expr
+	w := &mapWriter{Emitter: e}
 	if pointsEach(e) > 1 {
-		shared = coarsen(e)
+		w.shared = coarsen(e)
 	}
-	inner, width := len(e.K.Parallel)-1, e.Launch.Vec
-	unit := expr.Of("0u")
-	e.OverSpace(func(s emit.Space) {
-		g := s[0]
-		n, _ := g.Points[0].Quo(int64(width))
-		name := e.SpanName(g, "id")
-		if width > 1 && len(g.Axes) == 1 { // such as i4, which counts runs of four neighbours
-			name = fmt.Sprintf("%s%d", name, width)
+	e.OverSpace(w.place, w.run)
+}
+
+// place assigns a run of neighbours to each invocation.
+func (w *mapWriter) place(s emit.Space) {
+	g, width := s[0], w.Launch.Vec
+	n, _ := g.Points[0].Quo(int64(width))
+	name := w.SpanName(g, "id")
+	if width > 1 && len(g.Axes) == 1 { // such as i4, which counts runs of four neighbours
+		name = fmt.Sprintf("%s%d", name, width)
+	}
+	w.unit = w.Split(g, width, w.Invocations(n, name))
+}
+
+// run writes the code of an invocation.
+func (w *mapWriter) run() {
+	inner := len(w.K.Parallel) - 1
+	r := emit.RunOf(inner, w.Launch.Vec, w.unit, w.ParaName(inner))
+	switch {
+	case pointsEach(w.Emitter) > 1:
+		runCoarsened(w.Emitter, r, w.shared)
+	case w.K.Guard != nil:
+		w.OpenScope()
+		if r.Width == 1 {
+			w.BindAxis(r.Axis, r.Base) // the guard may depend on it
 		}
-		unit = e.Split(g, width, e.Invocations(n, name))
-	}, func() {
-		r := emit.RunOf(inner, width, unit, e.ParaName(inner))
-		switch {
-		case pointsEach(e) > 1:
-			runCoarsened(e, r, shared)
-		case e.K.Guard != nil:
-			e.OpenScope()
-			if r.Width == 1 {
-				e.BindAxis(r.Axis, r.Base)
-			}
-			e.OpenPoint()
-			e.RunLanes(r, e.K.Roots(), e.K.Stores, nil)
-			e.Close()
-			e.Close()
-		default:
-			e.RunLanes(r, e.K.Roots(), e.K.Stores, nil)
-		}
-	})
+		w.OpenPoint()
+		w.RunLanes(r, w.K.Roots(), w.K.Stores, nil)
+		w.Close()
+		w.Close()
+	default:
+		w.RunLanes(r, w.K.Roots(), w.K.Stores, nil)
+	}
 }
 
 // emitSingle writes a kernel that has a single point.

@@ -94,42 +94,50 @@ func (c *coopMat) loadFragment(st *staged, name, stage, at, step expr.Expr) {
 }
 
 // storeResults stores the results by way of shared memory, from which an invocation can read four neighbours of a row.
-// Every subgroup has its own part of that memory. It writes as many adjacent fragments (wide) there at a time as fit,
-// as 32-bit elements.
+// Every subgroup has its own part of that memory, from index place on. It writes `wide` adjacent fragments there at a
+// time, as 32-bit elements.
 func (c *coopMat) storeResults() {
-	s := c.s
-	wide, per16 := c.cols(), schedule.UnitsOf16(c.K, s)
-	// The results replace the tiles, so they must not take more memory.
-	fits := func(wide int) bool {
-		return c.cols()%wide == 0 && c.resultUnits(wide)*per16 <= schedule.MatrixUnits(c.K, s)
-	}
-	for wide > 1 && !fits(wide) {
-		wide--
-	}
-	pitch := schedule.CoopMatResultPitch(s, wide)
-	quads := wide * s.FragN / 4
-	total := s.FragM * quads
+	s, wide := c.s, c.resultWidth()
 	c.Comment("Results pass through shared memory, %d by %d of each subgroup at a time.", s.FragM, wide*s.FragN)
 	place := c.Named("place", expr.Times(expr.Of("gl_SubgroupID"), len(c.MatMuls)*schedule.CoopMatResult(s, wide)))
 	c.Repeat("i", c.rows(), func(i expr.Expr) {
 		c.Repeat("j", c.cols()/wide, func(j expr.Expr) {
-			for n, p := range c.MatMuls {
-				for f := range wide {
-					sum := p.Sums.At(expr.Flat(i, c.cols(), expr.Flat(j, wide, expr.Uint(f))))
-					at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)+f*s.FragN/4))
-					if c.sums == ir.F16 { // shared memory has 32-bit elements here
-						sum = expr.Call(emit.Fragment(c.s.Fragment, ir.F32, "Accumulator"), sum)
-					}
-					c.StoreMatrix(sum, c.tiles, expr.Times(at, per16), pitch*per16, "Row")
-				}
-			}
+			c.shareFragments(i, j, place, wide)
 			c.Do("subgroupBarrier")
 			row := expr.Plus(c.Row0, c.fragRow, expr.Times(i, s.FragM))
 			col := expr.Plus(c.Col0, c.fragCol, expr.Times(j, wide*s.FragN))
-			c.finishFragments(row, col, place, quads, total, wide)
+			c.finishFragments(row, col, place, wide)
 			c.Do("subgroupBarrier")
 		})
 	})
+}
+
+// resultWidth returns the number of adjacent fragments that pass through shared memory at a time. It divides the number
+// of columns of fragments. The results replace the tiles in shared memory, so they must not take more memory.
+func (c *coopMat) resultWidth() int {
+	most := schedule.MatrixUnits(c.K, c.s) / schedule.UnitsOf16(c.K, c.s)
+	wide := c.cols()
+	for wide > 1 && (c.cols()%wide != 0 || c.resultUnits(wide) > most) {
+		wide--
+	}
+	return wide
+}
+
+// shareFragments stores `wide` adjacent fragments of each matmul's results in shared memory, from index place on. They
+// are in row i of the subgroup's fragments, and j*wide fragments are before them.
+func (c *coopMat) shareFragments(i, j, place expr.Expr, wide int) {
+	s, per16 := c.s, schedule.UnitsOf16(c.K, c.s)
+	pitch := schedule.CoopMatResultPitch(s, wide)
+	for n, p := range c.MatMuls {
+		for f := range wide {
+			sum := p.Sums.At(expr.Flat(i, c.cols(), expr.Flat(j, wide, expr.Uint(f))))
+			at := expr.Plus(place, expr.Uint(n*schedule.CoopMatResult(s, wide)+f*s.FragN/4))
+			if c.sums == ir.F16 { // shared memory has 32-bit elements here
+				sum = expr.Call(emit.Fragment(s.Fragment, ir.F32, "Accumulator"), sum)
+			}
+			c.StoreMatrix(sum, c.tiles, expr.Times(at, per16), pitch*per16, "Row")
+		}
+	}
 }
 
 // resultUnits is the shared memory, in units of 16 bytes, that wide fragments of results of every subgroup take.
@@ -138,10 +146,12 @@ func (c *coopMat) resultUnits(wide int) int {
 }
 
 // finishFragments stores `wide` adjacent fragments to the result, from the given row and column on. The subgroup has
-// them in shared memory from index place on: `total` quads, in lines of `quads`. It unrolls every loop: a driver may
-// keep a loop inside the loop over fragments, and then keeps the fragments in memory.
-func (c *coopMat) finishFragments(row, col, place expr.Expr, quads, total, wide int) {
+// them in shared memory from index place on. It unrolls every loop: a driver may keep a loop inside the loop over
+// fragments, and then keeps the fragments in memory.
+func (c *coopMat) finishFragments(row, col, place expr.Expr, wide int) {
 	s := c.s
+	quads := wide * s.FragN / 4 // of a row
+	total := s.FragM * quads
 	c.EachSlot(expr.Of("gl_SubgroupInvocationID"), total, s.Subgroup, func(_, slot expr.Expr) {
 		line := c.Named("line", expr.Quotient(slot, quads, total))
 		quad := c.Named("quad", expr.Remainder(slot, quads, total))

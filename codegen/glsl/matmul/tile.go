@@ -44,28 +44,14 @@ func EmitTile(e *emit.Emitter) {
 		t.tiles[o] = m.Share(m.Quads.Typ(), "tile_"+o.Name, max(s.Stages, 1)*t.tileSize(o))
 		movers = append(movers, t.mover(o))
 	}
-	multiply := func(_, stage expr.Expr) {
-		if s.Steps {
-			t.multiplySteps(x, y, stage)
-		} else {
-			t.multiplyLines(x, y, stage)
-		}
-	}
 	if s.Stages > 1 {
 		for i, o := range slices.Concat(m.A, m.B) {
 			movers[i].Declare(m.Quads.Typ(), "next_"+o.Name)
 		}
-		m.prefetchLoop(emit.TileStages{Apart: 1, Movers: movers, Multiply: multiply})
+		m.prefetchLoop(emit.TileStages{Apart: 1, Movers: movers,
+			Multiply: func(_, stage expr.Expr) { t.multiply(x, y, stage) }})
 	} else {
-		m.Blank()
-		k0 := m.OpenLoop("k0", expr.Of("0u"), m.Dim(m.K.Fold), s.TileK)
-		for _, mover := range movers {
-			mover.Move(k0)
-		}
-		m.Barrier()
-		multiply(k0, expr.Of("0u"))
-		m.Barrier()
-		m.Close()
+		t.loopWithoutStages(movers, x, y)
 	}
 
 	m.Blank()
@@ -73,6 +59,29 @@ func EmitTile(e *emit.Emitter) {
 		t.finishSteps(x, y)
 	} else {
 		t.finishLines(x, y)
+	}
+}
+
+// loopWithoutStages writes the loop along the contraction axis. In each step, invocations wait for the tiles of the
+// step and then multiply them.
+func (m *matTile) loopWithoutStages(movers []*emit.Mover, x, y expr.Expr) {
+	m.Blank()
+	k0 := m.OpenLoop("k0", expr.Of("0u"), m.Dim(m.K.Fold), m.s.TileK)
+	for _, mover := range movers {
+		mover.Move(k0)
+	}
+	m.Barrier()
+	m.multiply(x, y, expr.Of("0u"))
+	m.Barrier()
+	m.Close()
+}
+
+// multiply multiplies the tiles of a stage and adds the products to the sums of the invocation at column x and row y.
+func (m *matTile) multiply(x, y, stage expr.Expr) {
+	if m.s.Steps {
+		m.multiplySteps(x, y, stage)
+	} else {
+		m.multiplyLines(x, y, stage)
 	}
 }
 

@@ -292,21 +292,26 @@ func (r *skinny) fetchWeights(o *matmul.Operand, f fetchedStrips, k0 expr.Expr) 
 		at := r.Variable("uint", "at", r.blockOf(o, block))
 		r.Repeat("p", r.run.Strips, func(p expr.Expr) {
 			s := position{block: block, e: e, at: expr.Times(p, r.run.StripStride()), p: p}
-			strip := expr.Flat(i, r.run.Strips, p)
-			if f.words {
-				r.Assign(f.quants.At(strip), expr.Call(blocks.FieldWords(r.Emitter, b), at, s.e))
-			} else {
-				for w := range r.words() {
-					r.Assign(r.fetchedWord(f, strip, w), r.quantsOf(b, at, s, w))
-				}
-			}
-			scale := expr.Call("scale_"+b.Base, at, plusOffset(e, s.at))
-			if f.unpack != "" {
-				scale = expr.Call(blocks.ScaleWord(r.Emitter, b), at)
-			}
-			r.Assign(f.scales.At(strip), scale)
+			r.fetchStrip(b, f, expr.Flat(i, r.run.Strips, p), at, s)
 		})
 	})
+}
+
+// fetchStrip loads the quants and the scale of a strip at position s of the block with index `at` in its buffer. strip
+// is the number of the strip among those of the lane.
+func (r *skinny) fetchStrip(b *emit.Buffer, f fetchedStrips, strip, at expr.Expr, s position) {
+	if f.words {
+		r.Assign(f.quants.At(strip), expr.Call(blocks.FieldWords(r.Emitter, b), at, s.e))
+	} else {
+		for w := range r.words() {
+			r.Assign(r.fetchedWord(f, strip, w), r.quantsOf(b, at, s, w))
+		}
+	}
+	scale := expr.Call("scale_"+b.Base, at, plusOffset(s.e, s.at))
+	if f.unpack != "" {
+		scale = expr.Call(blocks.ScaleWord(r.Emitter, b), at)
+	}
+	r.Assign(f.scales.At(strip), scale)
 }
 
 // fetchedWord returns the register with the w-th uvec4 of a strip's decoded quants. strip is the number of the strip
@@ -375,19 +380,21 @@ func (r *skinny) putWeights(o *matmul.Operand, f fetchedStrips) {
 			unit := r.Named("unit", expr.Plus(r.inStage(st.first, r.WeightStage(r.s)), expr.Times(column, r.Pitch(r.s)),
 				expr.Binary("/", at, expr.Uint(r.Unit(r.s)))))
 			for w := range r.words() {
-				word := r.fetchedWord(f, strip, w)
-				if f.words {
-					quants := expr.Call(blocks.FieldQuants(r.Emitter, r.blockBuffer(o)),
-						f.quants.At(strip), expr.Uint(w))
-					word = r.signedBytes(quants)
-				}
-				r.putUnit(st.elements, unit, w, word)
+				r.putUnit(st.elements, unit, w, r.decodedWord(o, f, strip, w))
 			}
 			slot := expr.Plus(r.inStage(st.firstScale, r.WeightScales(r.s)),
 				expr.Times(expr.Binary("/", at, expr.Uint(r.Strip)), r.columns()), column)
 			r.putScale(o, f, strip, slot)
 		})
 	})
+}
+
+// decodedWord returns the w-th uvec4 of a fetched strip's quants. It decodes the quants if they are still raw words.
+func (r *skinny) decodedWord(o *matmul.Operand, f fetchedStrips, strip expr.Expr, w int) expr.Expr {
+	if !f.words {
+		return r.fetchedWord(f, strip, w)
+	}
+	return r.signedBytes(expr.Call(blocks.FieldQuants(r.Emitter, r.blockBuffer(o)), f.quants.At(strip), expr.Uint(w)))
 }
 
 // putScale stores the scale of a loaded strip in shared memory, and in an affine format also the number to be added.

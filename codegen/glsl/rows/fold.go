@@ -248,8 +248,31 @@ func (r *Writer) exchangeSubgroups(f fold) {
 	if r.Across { // every subgroup has lanes of every row
 		parts, held = subgroups, r.Rows
 	}
-	// The shared arrays for the variables of a result.
-	arrays, vars := []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", subgroups*held)}, []expr.Expr{f.value}
+	arrays, vars := r.shareParts(f, subgroups, held)
+	first := r.firstPart(parts)
+	for i, array := range arrays {
+		r.Assign(vars[i], expr.At(array, first))
+	}
+	at := expr.Plus(first, expr.Uint(held))
+	if parts > 2 { // with two parts, the loop would have one iteration
+		n := r.OpenFor(emit.Unroll, "n", expr.Uint(1), expr.Uint(parts), expr.Uint(1))
+		if held > 1 {
+			n = expr.Times(n, held)
+		}
+		at = expr.Plus(first, n)
+		defer r.Close()
+	}
+	if f.place == nil {
+		r.foldInto(f, f.value, expr.At(arrays[0], at))
+		return
+	}
+	r.takeIfBetter(f, expr.At(arrays[0], at), expr.At(arrays[1], at))
+}
+
+// shareParts writes the results of each subgroup to shared memory, one for each of its `held` rows. It returns the
+// shared arrays and the variables of a result: the value, and the place if the fold has one.
+func (r *Writer) shareParts(f fold, subgroups, held int) (arrays, vars []expr.Expr) {
+	arrays, vars = []expr.Expr{r.Share(f.typ, f.value.Text+"_parts", subgroups*held)}, []expr.Expr{f.value}
 	if f.place != nil {
 		arrays = append(arrays, r.Share("int", f.place.Text+"_places", subgroups*held))
 		vars = append(vars, f.place)
@@ -266,25 +289,7 @@ func (r *Writer) exchangeSubgroups(f fold) {
 	}
 	r.Close()
 	r.Barrier()
-	first := r.firstPart(parts)
-	for i, array := range arrays {
-		r.Assign(vars[i], expr.At(array, first))
-	}
-	at := expr.Plus(first, expr.Uint(held))
-	// With two parts, the loop would have one iteration.
-	if parts > 2 {
-		n := r.OpenFor(emit.Unroll, "n", expr.Uint(1), expr.Uint(parts), expr.Uint(1))
-		if held > 1 {
-			n = expr.Times(n, held)
-		}
-		at = expr.Plus(first, n)
-		defer r.Close()
-	}
-	if f.place == nil {
-		r.foldInto(f, f.value, expr.At(arrays[0], at))
-		return
-	}
-	r.takeIfBetter(f, expr.At(arrays[0], at), expr.At(arrays[1], at))
+	return arrays, vars
 }
 
 // firstPart returns the index in shared memory of the result of a row's first subgroup. The row has parts results, one

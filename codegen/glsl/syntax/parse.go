@@ -273,21 +273,7 @@ func (p *parser) stmt() Stmt {
 	case p.take("{"):
 		return &Block{p.stmts("}")}
 	case p.at("if") || p.at("for") || p.at("while") || p.at("["):
-		s := p.head()
-		switch s := s.(type) {
-		case *For:
-			s.Body, s.Inline = p.inner()
-		case *If:
-			s.Then, s.Inline = p.inner()
-			if p.take("else") {
-				if p.at("if") { // else if
-					s.Else = []Stmt{p.stmt()}
-				} else {
-					s.Else, _ = p.inner()
-				}
-			}
-		}
-		return s
+		return p.loopOrBranch()
 	case p.take("return"):
 		return &Return{until(p, ";", p.expr)}
 	case p.at("break") || p.at("continue") || p.at("discard"):
@@ -297,6 +283,25 @@ func (p *parser) stmt() Stmt {
 	}
 	s := p.simple()
 	p.expect(";")
+	return s
+}
+
+// loopOrBranch parses a loop or branch with its body.
+func (p *parser) loopOrBranch() Stmt {
+	s := p.head()
+	switch s := s.(type) {
+	case *For:
+		s.Body, s.Inline = p.inner()
+	case *If:
+		s.Then, s.Inline = p.inner()
+		switch {
+		case !p.take("else"):
+		case p.at("if"): // else if
+			s.Else = []Stmt{p.stmt()}
+		default:
+			s.Else, _ = p.inner()
+		}
+	}
 	return s
 }
 
@@ -426,23 +431,9 @@ func (p *parser) unary() *Expr {
 	for p.err == nil && p.tok.kind == tokenOperator {
 		switch p.tok.text {
 		case "[":
-			p.next()
-			if p.take("]") { // the extent of an array type
-				x = &Expr{Op: Call, Text: x.Text + "[]", Args: p.args()}
-				continue
-			}
-			x = &Expr{Op: Index, Args: []*Expr{x, p.expr()}}
-			p.expect("]")
+			x = p.index(x)
 		case ".":
-			p.next()
-			name := p.name()
-			if !p.at("(") {
-				x = &Expr{Op: Member, Text: name, Args: []*Expr{x}}
-				continue
-			}
-			p.next()
-			p.expect(")")
-			x = &Expr{Op: Method, Text: name, Args: []*Expr{x}}
+			x = p.member(x)
 		case "(": // a constructor of a type such as float[4]
 			if x.Op != Index {
 				p.fail("what is called is not a function")
@@ -456,6 +447,28 @@ func (p *parser) unary() *Expr {
 		}
 	}
 	return x
+}
+
+// index parses [i] after x, or [](…) after a type x: a constructor of an array.
+func (p *parser) index(x *Expr) *Expr {
+	p.expect("[")
+	if p.take("]") {
+		return &Expr{Op: Call, Text: x.Text + "[]", Args: p.args()}
+	}
+	x = &Expr{Op: Index, Args: []*Expr{x, p.expr()}}
+	p.expect("]")
+	return x
+}
+
+// member parses .name after x, or .name() for a method.
+func (p *parser) member(x *Expr) *Expr {
+	p.expect(".")
+	name := p.name()
+	if !p.take("(") {
+		return &Expr{Op: Member, Text: name, Args: []*Expr{x}}
+	}
+	p.expect(")")
+	return &Expr{Op: Method, Text: name, Args: []*Expr{x}}
 }
 
 // args parses arguments in parentheses.

@@ -35,12 +35,7 @@ func withoutUnused(list []Stmt) []Stmt {
 	for i, s := range slices.Backward(list) {
 		v, isVar := singleVar(s)
 		if isVar && v.Init != nil && !mentioned[v.Name] || isEmpty(s) {
-			// Its trailing comment, which follows it, goes too.
-			if n := len(kept); n > 0 {
-				if c, ok := kept[n-1].(*Comment); ok && c.Trailing {
-					kept = kept[:n-1]
-				}
-			}
+			kept = withoutTrailing(kept)
 			continue
 		}
 		kept = append(kept, s)
@@ -51,6 +46,19 @@ func withoutUnused(list []Stmt) []Stmt {
 	}
 	slices.Reverse(kept)
 	return kept
+}
+
+// withoutTrailing removes the last element of reversed if that is a trailing comment. reversed has the statements
+// after a removed one, from last to first, so this comment belongs to the removed statement.
+func withoutTrailing(reversed []Stmt) []Stmt {
+	last := len(reversed) - 1
+	if last < 0 {
+		return reversed
+	}
+	if c, ok := reversed[last].(*Comment); ok && c.Trailing {
+		return reversed[:last]
+	}
+	return reversed
 }
 
 // isEmpty reports whether a statement is a loop or branch with an empty body.
