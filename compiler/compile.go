@@ -47,9 +47,10 @@ type Options struct {
 	Progress func(runtime.Progress)
 
 	// Pricer makes the cost model with which the rules of passes choose; nil means the cost model of the device's
-	// schedules. Persistence chooses the runs of consecutive steps that become persistent kernels; nil means
-	// schedule.Runs. Alternatives chooses the alternatives of kernels; nil means schedule.Alternatives. All three are
-	// for tests. Programs compiled with any of them are not cached, but their shaders are.
+	// schedules. Persistence chooses the runs of consecutive steps that one launch executes (persistent kernels); nil
+	// means schedule.Runs. Alternatives chooses the kernels of a step for small values of a symbol; nil means
+	// schedule.Alternatives. All three are for tests. Programs compiled with any of them are not cached, but their
+	// shaders are.
 	Pricer       func(device.Caps) kernel.Pricer
 	Persistence  func(*kernel.Program, []*kernel.Kernel, []kernel.Schedule, device.Caps) []schedule.Run
 	Alternatives func(*kernel.Kernel, kernel.Schedule, device.Caps, device.Tuning) []schedule.Alternative
@@ -90,8 +91,8 @@ type Compiled struct {
 	Stats    Stats
 }
 
-// FitWeights checks a graph and its weights before it is compiled. fit is the graph in which each weight has the dtype
-// that it is stored in. changed is the number of weights for which that differs from the graph's declaration.
+// FitWeights checks a graph and its weights before it is compiled. It returns the graph with each weight in the dtype
+// that the source stores, and the number of weights that g declares with another dtype.
 func FitWeights(g *ir.Graph, weights ir.WeightSource) (fit *ir.Graph, changed int, err error) {
 	if err := g.Verify(); err != nil {
 		return nil, 0, fmt.Errorf("compile: %w", err) // err names the graph
@@ -216,13 +217,15 @@ func (c *compilation) compile(ctx context.Context) *Compiled {
 		Stats:    Stats{Processes: stats.Processes},
 	}
 	for _, module := range low.SPIRV {
-		if module == nil { // takes the next result: they are in the order of shaders
-			module, results = results[0].SPIRV, results[1:]
+		if module == nil { // compiled from GLSL: the next result, since results are in the order of shaders
+			module = results[0].SPIRV
+			results = results[1:]
 		}
 		p.Contents.SPIRV = append(p.Contents.SPIRV, module)
 	}
 	// A program that cannot be cached is compiled nevertheless.
-	if p.Stats.CacheErr = c.noRoot; c.noRoot == nil {
+	p.Stats.CacheErr = c.noRoot
+	if c.noRoot == nil {
 		p.Stats.CacheErr = c.cache.Put(c.key, &p.Contents)
 	}
 	return p

@@ -94,9 +94,9 @@ func compileErrors(err error) []*spirv.CompileError {
 	return compileErrors(errors.Unwrap(err))
 }
 
-// SameCustomOps returns an error if a graph has custom ops and this process has registered different ops with the same
-// names: the program's kernels and the reference would give different results. hash is the graph's hash when the
-// program was compiled; it covers the definitions of custom ops.
+// SameCustomOps returns an error if a graph has custom ops and this process has registered other definitions of them
+// than the program was compiled with. The program's kernels and the interpreter would then give different results. hash
+// is the graph's hash when the program was compiled, which covers the definitions of custom ops.
 func SameCustomOps(g *ir.Graph, hash string) error {
 	var names []string
 	for _, n := range g.Nodes() {

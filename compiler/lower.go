@@ -47,7 +47,7 @@ func limits(caps device.Caps) passes.Limits {
 }
 
 // lower runs the passes on a graph, refuses kernels that the device cannot run, and selects a schedule for each kernel.
-// caps describes the device. It panics with a bailout.
+// caps describes the device. Errors are panics of package bailout, which the caller recovers.
 func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Lowered {
 	pricer, persistence := opt.Pricer, opt.Persistence
 	if pricer == nil {
@@ -112,11 +112,11 @@ func (low *Lowered) scheduleAndEmit(k *kernel.Kernel, name string, caps device.C
 		c.text += ", " + why
 	}
 	c.shader = low.add(name, sh, len(k.Bindings))
-	alternatives := opt.Alternatives
-	switch {
-	case opt.OneKernel:
+	if opt.OneKernel {
 		return c, nil
-	case alternatives == nil: // only tests set others
+	}
+	alternatives := opt.Alternatives
+	if alternatives == nil { // only tests set others
 		alternatives = schedule.Alternatives
 	}
 	for _, a := range alternatives(k, sched, caps, opt.Tuning) {

@@ -103,7 +103,7 @@ func (r renaming) buffer(b *kernel.Buffer) {
 	for i := range b.Segments {
 		if s := &b.Segments[i]; s.Weight != "" {
 			s.Weight = r.weights[s.Weight]
-			if i == 0 && len(b.Segments) == 1 {
+			if len(b.Segments) == 1 {
 				b.Name = s.Weight
 			}
 		}

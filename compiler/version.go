@@ -14,8 +14,8 @@ func Version() string {
 	return versionIn(info)
 }
 
-// versionIn returns the version of the vkc module in a program's build information: the dependency's version if the
-// program is of another module.
+// versionIn returns the version of the vkc module in a program's build information: the version of the dependency on
+// vkc if the program has one, and otherwise of the program's own module.
 func versionIn(info *debug.BuildInfo) string {
 	v := info.Main.Version
 	for _, dep := range info.Deps {

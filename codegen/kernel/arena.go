@@ -17,10 +17,12 @@ func (p *Program) CheckArena() error {
 				p.Buffers[a].Name, at, ArenaAlign)
 		}
 		for _, b := range temps[:i] {
-			x, y, m, n := p.Buffers[a], p.Buffers[b], needed[a], needed[b]
-			if x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes && m[0] <= n[1] && n[0] <= m[1] {
+			x, y, lifeX, lifeY := p.Buffers[a], p.Buffers[b], needed[a], needed[b]
+			shareBytes := x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes
+			shareSteps := lifeX[0] <= lifeY[1] && lifeY[0] <= lifeX[1]
+			if shareBytes && shareSteps {
 				return fmt.Errorf("buffers %d (%s, steps %d to %d) and %d (%s, steps %d to %d) lie in one place",
-					b, y.Name, n[0], n[1], a, x.Name, m[0], m[1])
+					b, y.Name, lifeY[0], lifeY[1], a, x.Name, lifeX[0], lifeX[1])
 			}
 		}
 	}

@@ -153,8 +153,9 @@ func (k *Kernel) ByteRows(v *Expr) (bytes, scale *Expr, ok bool) {
 		if x.Kind != ExprApply || x.Op != ir.OpCast || x.DType != ir.F32 {
 			continue
 		}
-		if x = x.Args[0]; x.Kind == ExprLoad && x.DType == ir.I8 && !k.Bindings[x.Bind].Write {
-			return x, v.Args[1-i], true // the other argument is the scale
+		load := x.Args[0]
+		if load.Kind == ExprLoad && load.DType == ir.I8 && !k.Bindings[load.Bind].Write {
+			return load, v.Args[1-i], true // the other argument is the scale
 		}
 	}
 	return nil, nil, false
@@ -172,9 +173,10 @@ func (k *Kernel) HalfRows(v *Expr) (high, low *Expr, ok bool) {
 			return nil, nil, false
 		}
 		load := x.Args[0]
-		if loads[i] = load; load.Kind != ExprLoad || load.DType != ir.F16 || k.Bindings[load.Bind].Write {
+		if load.Kind != ExprLoad || load.DType != ir.F16 || k.Bindings[load.Bind].Write {
 			return nil, nil, false
 		}
+		loads[i] = load
 	}
 	return loads[0], loads[1], true
 }

@@ -33,7 +33,8 @@ func withoutStoredCasts(k *Kernel) *Kernel {
 			v, stored := s.Value, k.Bindings[s.Bind].DType
 			// A cast with other users stays, because its value is computed anyway.
 			if v.Kind == ExprApply && v.Op == ir.OpCast && v.DType == stored && users[v] == 1 {
-				if s.Value = Unstored(v); v.DType.IsInteger() && v.Args[0].DType.IsInteger() {
+				s.Value = Unstored(v)
+				if v.DType.IsInteger() && v.Args[0].DType.IsInteger() {
 					s.Value = v.Args[0]
 				}
 			}

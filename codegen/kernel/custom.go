@@ -54,8 +54,8 @@ func (c *Custom) Symbols() []string {
 	seen := map[string]bool{"": true}
 	for i, t := range c.Types {
 		for axis, d := range t.Shape {
-			if used := c.Kernel().Mentions(DimName(c.Name(i), axis)) ||
-				c.Kernel().Mentions(SizeName(c.Name(i))); used && !seen[d.Sym] {
+			mentioned := c.Kernel().Mentions(DimName(c.Name(i), axis)) || c.Kernel().Mentions(SizeName(c.Name(i)))
+			if mentioned && !seen[d.Sym] {
 				seen[d.Sym] = true
 				names = append(names, d.Sym)
 			}
@@ -118,16 +118,19 @@ func (c *Custom) Constants() ([]any, error) {
 	for _, a := range c.Attrs {
 		known[a.Name] = a.Value
 	}
-	symbolic := map[string]ir.Type{}
+	symbolic := map[string]ir.Type{} // by name of an extent that depends on a symbol: the tensor, for an error
 	for i, t := range c.Types {
 		for axis, d := range t.Shape {
 			name := DimName(c.Name(i), axis)
-			if known[name] = d.Add; !d.IsStatic() { // for the error below
+			known[name] = d.Add
+			if !d.IsStatic() {
 				symbolic[name] = t
 			}
 		}
-		if known[SizeName(c.Name(i))] = t.Shape.MaxElems(); !t.Shape.IsStatic() {
-			symbolic[SizeName(c.Name(i))] = t
+		size := SizeName(c.Name(i))
+		known[size] = t.Shape.MaxElems()
+		if !t.Shape.IsStatic() {
+			symbolic[size] = t
 		}
 	}
 	var values []any

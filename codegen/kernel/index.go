@@ -15,7 +15,7 @@ import (
 // less than its axis's extent. These bounds allow divisions and remainders to be simplified.
 type Index struct {
 	terms []Term // sorted by key, coefficients not 0
-	c     int64
+	c     int64  // the constant of the sum
 }
 
 // Term is one summand of an Index: Coef times its factors.
@@ -212,27 +212,37 @@ func (x Index) rejoin() Index {
 			if f.Kind != FactorMod {
 				continue
 			}
-			rest := append(append([]*Factor(nil), t.Factors[:j]...), t.Factors[j+1:]...)
-			scale := canonicalTerm(t.Coef, rest) // of the remainder
-			quo := single(newFactor(Factor{Kind: FactorDiv, X: f.X, D: f.D})).Mul(f.D).Mul(scale)
-			if len(quo.terms) != 1 || quo.c != 0 {
-				continue
-			}
-			want := factorsKey(quo.terms[0].Factors)
-			for k, u := range x.terms {
-				if u.Coef == quo.terms[0].Coef && factorsKey(u.Factors) == want {
-					left := Index{c: x.c}
-					for n, v := range x.terms {
-						if n != i && n != k {
-							left.terms = append(left.terms, v)
-						}
-					}
-					return left.Plus(f.X.Mul(scale))
-				}
+			if joined, ok := x.joined(i, j); ok {
+				return joined
 			}
 		}
 	}
 	return x
+}
+
+// joined is rejoin for factor j of term i, a remainder y mod d. It returns false if no term of x has the quotient of y.
+func (x Index) joined(i, j int) (Index, bool) {
+	t := x.terms[i]
+	f := t.Factors[j]
+	scale := canonicalTerm(t.Coef, slices.Concat(t.Factors[:j], t.Factors[j+1:])) // of the remainder
+	quo := single(newFactor(Factor{Kind: FactorDiv, X: f.X, D: f.D})).Mul(f.D).Mul(scale)
+	if len(quo.terms) != 1 || quo.c != 0 {
+		return x, false
+	}
+	want := quo.terms[0]
+	k := slices.IndexFunc(x.terms, func(u Term) bool {
+		return u.Coef == want.Coef && factorsKey(u.Factors) == factorsKey(want.Factors)
+	})
+	if k < 0 {
+		return x, false
+	}
+	left := Index{c: x.c}
+	for n, u := range x.terms {
+		if n != i && n != k {
+			left.terms = append(left.terms, u)
+		}
+	}
+	return left.Plus(f.X.Mul(scale)), true
 }
 
 // canonicalTerm returns coef times the factors as an index; without factors it is a constant.

@@ -421,9 +421,7 @@ func (k *Kernel) String() string {
 	}
 	fmt.Fprintf(&b, " ; %s\n", strings.Join(k.Ops, ", "))
 	for i, bd := range k.Bindings {
-		mode := map[[2]bool]string{{true, false}: "read", {false, true}: "write",
-			{true, true}: "read-write"}[[2]bool{bd.Read, bd.Write}]
-		fmt.Fprintf(&b, "  binding %d %s %s %s\n", i, bd.Name, bd.DType, mode)
+		fmt.Fprintf(&b, "  binding %d %s %s %s\n", i, bd.Name, bd.DType, bd.access())
 	}
 	for _, v := range k.After {
 		fmt.Fprintf(&b, "  after value %d\n", v)
@@ -442,6 +440,19 @@ func (k *Kernel) String() string {
 	k.writeFolds(&b, number)
 	k.writeStores(&b, number)
 	return b.String()
+}
+
+// access returns the accesses of a binding for listings: "read", "write", "read-write", or "" for none.
+func (b Binding) access() string {
+	switch {
+	case b.Read && b.Write:
+		return "read-write"
+	case b.Read:
+		return "read"
+	case b.Write:
+		return "write"
+	}
+	return ""
 }
 
 // writeFolds writes a line for each result that goes along the fold axis. number has the numbers of expressions.

@@ -77,8 +77,8 @@ func PackPlane(dst []byte, t ir.DType, p Plane, src []byte, first int64) {
 	skip := int(first % int64(p.Bytes)) // bytes of the first block's part that come before first
 	src = src[first/int64(p.Bytes)*int64(size):]
 	for at := p.At; len(dst) > 0; at += size {
-		dst = dst[copy(dst, src[at+skip:at+p.Bytes]):]
-		skip = 0
+		n := copy(dst, src[at+skip:at+p.Bytes])
+		dst, skip = dst[n:], 0
 	}
 }
 

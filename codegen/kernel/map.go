@@ -45,16 +45,17 @@ func Map(k *Kernel, e Edit) *Kernel {
 		}
 	}
 	m := newMapping(k, &to, NewBuilder(), at)
-	// Mapping an expression adds the bindings that it uses.
-	if to.Bindings = nil; e.SameBindings || to.Custom != nil || to.Loop != nil {
-		to.Bindings, m.Rewriter.Bind = slices.Clone(k.Bindings), nil
+	to.Bindings = nil // mapping an expression adds the bindings that it uses
+	if e.SameBindings || to.Custom != nil || to.Loop != nil {
+		to.Bindings, m.Rewriter.Bind = slices.Clone(k.Bindings), nil // then no binding is added
 	}
 	to.Name = cmp.Or(e.Name, k.Name)
 	to.Fold = cmp.Or(e.Fold, to.Fold)
-	if to.Ops = k.Ops; e.Ops != nil {
+	to.Ops, to.Parallel = k.Ops, k.Parallel
+	if e.Ops != nil {
 		to.Ops = e.Ops
 	}
-	if to.Parallel = k.Parallel; e.Parallel != nil {
+	if e.Parallel != nil {
 		to.Parallel = e.Parallel
 	}
 	to.MatMuls = edited(m, to.MatMuls, e.MatMuls, m.MatMul)
@@ -196,7 +197,8 @@ func (m *Mapping) use(bind int) *Binding {
 		if m.Rebind != nil {
 			b = m.Rebind(bind, b)
 		}
-		if i = slices.IndexFunc(m.To.Bindings, func(have Binding) bool { return have.Buffer == b.Buffer }); i < 0 {
+		i = slices.IndexFunc(m.To.Bindings, func(have Binding) bool { return have.Buffer == b.Buffer })
+		if i < 0 {
 			b.Read, b.Write = false, false // set by the accesses that are mapped
 			i = m.Bind(b)
 		}

@@ -82,7 +82,8 @@ func (p *Program) PreparedContents(spirv [][]byte, weight func(buffer int) strin
 				continue
 			}
 			b := bind.Buffer
-			if unknown[b] = unknown[b] || !known; unknown[b] {
+			unknown[b] = unknown[b] || !known
+			if unknown[b] {
 				delete(keys, b)
 				continue
 			}
@@ -102,7 +103,8 @@ func (p *Program) stepKey(step Step, code []byte, keys map[int]ContentKey) (key 
 	for _, bind := range step.Binds {
 		var read ContentKey
 		if bind.Read {
-			if read, known = keys[bind.Buffer]; !known {
+			read, known = keys[bind.Buffer]
+			if !known {
 				return key, false
 			}
 		}

@@ -64,12 +64,12 @@ func (k *Kernel) CheckRecurrence() error {
 		return fmt.Errorf("a recurrence without rows, or with rows of %s elements", r.Keys)
 	}
 	row, time, key := len(k.Parallel)-1, k.FoldAxis(), k.KeyAxis()
-	none := map[*Expr]int{r.State: time, r.V: key, r.Decay: row, r.Q: row, r.K: row} // axes that they must not use
+	forbidden := map[*Expr]int{r.State: time, r.V: key, r.Decay: row, r.Q: row, r.K: row} // axes, by operand
 	if r.A != nil {
-		none[r.A], none[r.B] = row, row
+		forbidden[r.A], forbidden[r.B] = row, row
 	}
 	for _, e := range r.Operands() {
-		if axis, limited := none[e]; e.UsesAnyAcc() || limited && e.Uses(axis) {
+		if e.UsesAnyAcc() || e.Uses(forbidden[e]) {
 			return fmt.Errorf("an operand of the recurrence uses a result, or an axis that is not its own")
 		}
 	}

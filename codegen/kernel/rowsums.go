@@ -10,9 +10,9 @@ import (
 // PhaseAcc is the result number (Expr.Acc) of phase i. The phases of a matmul kernel are numbered after its matmuls.
 func (k *Kernel) PhaseAcc(i int) int { return len(k.MatMuls) + i }
 
-// RowSums reports whether a matmul kernel also has phases. A phase sums a value that does not depend on the column
-// along the contraction axis. Stores may use both results. So a factor of a whole row, such as a norm's, need not be
-// known before the row is multiplied.
+// RowSums reports whether a kernel is a matmul that also has phases. Each phase is a sum along the contraction axis, of
+// a value that does not depend on the column. Stores may use the matmuls' and the phases' results. So a factor of a
+// whole row, such as a norm's, need not be known before the row is multiplied.
 func (k *Kernel) RowSums() bool { return k.Family == FamilyMatMul && len(k.Phases) > 0 }
 
 // CheckRowSums returns an error for phases that a matmul cannot have.

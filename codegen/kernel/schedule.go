@@ -163,9 +163,12 @@ func above(usual int, name string, n int) string {
 
 // size prints extents as a word of a schedule, such as "tile=64x64x16".
 func size(name string, extents ...int) string {
-	text := []byte(name)
+	text := append([]byte(name), '=')
 	for i, n := range extents {
-		text = strconv.AppendInt(append(text, "=x"[min(i, 1)]), int64(n), 10) // = before the first, x before others
+		if i > 0 {
+			text = append(text, 'x')
+		}
+		text = strconv.AppendInt(text, int64(n), 10)
 	}
 	return string(text)
 }

@@ -165,7 +165,8 @@ func (h heuristics) flashSplits(k *kernel.Kernel, step int) int {
 		idle := sh.Batch*sh.Groups*int64(2*splits) <= h.fill
 		return idle || h.flashMaxKeys > 0 && sh.Keys > h.flashMaxKeys*int64(splits)
 	}
-	for splits < maxSplits && more() && sh.Keys >= int64(2*splits*step*2) {
+	twoStepsEach := func() bool { return sh.Keys >= int64(2*splits*2*step) } // in twice as many parts
+	for splits < maxSplits && more() && twoStepsEach() {
 		splits *= 2
 	}
 	stored := func(e *kernel.Expr) int { return kernel.Widened(e).DType.BlockBytes() }

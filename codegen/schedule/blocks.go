@@ -80,7 +80,8 @@ func (h heuristics) blockVecFor(k *kernel.Kernel, b ir.DType, sh matShape) block
 			continue
 		}
 		// The entries are sorted by rows: this is the first one for at least as many rows as the matmul has.
-		if v = m; int64(m.rows) >= sh.M {
+		v = m
+		if int64(m.rows) >= sh.M {
 			return v
 		}
 	}

@@ -31,7 +31,8 @@ func checkCustomWorkgroup(c *kernel.Custom, s kernel.Launch, caps device.Caps) e
 func workgroupFits(size [3]int, caps device.Caps) bool {
 	all := uint64(1)
 	for i, n := range size {
-		if all *= uint64(max(n, 1)); uint64(n) > uint64(caps.MaxWorkgroupSize[i]) {
+		all *= uint64(max(n, 1))
+		if uint64(n) > uint64(caps.MaxWorkgroupSize[i]) {
 			return false
 		}
 	}

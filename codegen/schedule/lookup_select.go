@@ -97,7 +97,8 @@ func (h heuristics) lookupRounded(v lookupVec, k *kernel.Kernel, sh matShape) []
 	for i := range all {
 		s := all[i].Schedule.(kernel.MatVec)
 		s.RoundRows = true
-		for s.Copies = v.rounds.copies; s.Copies > 1 && SharedBytes(k, s) > mostResidentShared; {
+		s.Copies = v.rounds.copies
+		for s.Copies > 1 && SharedBytes(k, s) > mostResidentShared {
 			s.Copies /= 2
 		}
 		all[i].Schedule, all[i].Reason = s,

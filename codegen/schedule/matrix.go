@@ -19,8 +19,12 @@ const unitBytes = 16
 // UnitElems is the number of adjacent elements of a unit, which is one element of a shared array: 16 bytes, or fewer if
 // fragments are smaller.
 func UnitElems(k *kernel.Kernel, s kernel.Schedule) int {
-	t, ok := ByteMatMuls(k)
-	if one, small := s.(kernel.CoopMat); !ok || small && (one.FragM|one.FragN|one.FragK)%unitBytes != 0 {
+	t, bytes := ByteMatMuls(k)
+	if !bytes {
+		return OctetElems
+	}
+	// A unit must divide each extent of a fragment.
+	if c, ok := s.(kernel.CoopMat); ok && (c.FragM%unitBytes != 0 || c.FragN%unitBytes != 0 || c.FragK%unitBytes != 0) {
 		return OctetElems
 	}
 	return unitElems(t)
@@ -260,8 +264,8 @@ func MatrixStages(s kernel.Schedule) int {
 // do.
 func Staged(k *kernel.Kernel, s kernel.Schedule, v *kernel.Expr, other int) bool {
 	t, ok := MatrixDType(k)
-	one, two := s.(kernel.CoopMat2)
-	return !two || !ok || checkTensorOperand(k, one.TileK, v, other, t) != nil
+	wide, perWorkgroup := s.(kernel.CoopMat2)
+	return !perWorkgroup || !ok || checkTensorOperand(k, wide.TileK, v, other, t) != nil
 }
 
 // matrixStage is the size, in units, of all operand tiles in shared memory for one stage.

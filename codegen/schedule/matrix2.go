@@ -76,7 +76,8 @@ func unrolls(k *kernel.Kernel, s kernel.CoopMat2) bool {
 // schedule s can have, or 0 if there is none.
 func stepsUnrolled(k *kernel.Kernel, s kernel.CoopMat2, fewest, most int) int {
 	for n := most; n >= max(fewest, 1); n-- {
-		if s.Unroll = n; unrolls(k, s) {
+		s.Unroll = n
+		if unrolls(k, s) {
 			return n
 		}
 	}

@@ -207,7 +207,8 @@ func (tl matrixTile) coopMat2(k *kernel.Kernel, t kernel.MatrixTile, caps device
 	if tl.PiecesN > 1 {
 		s.PiecesN = tl.PiecesN
 	}
-	if s.Band = bandOf(k, tl); !bandFits(k, s.MatrixTile, caps) {
+	s.Band = bandOf(k, tl)
+	if !bandFits(k, s.MatrixTile, caps) {
 		s.Band = 0
 	}
 	if tl.Unroll > 0 {
@@ -258,7 +259,8 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 	for i, p := range k.MatMuls {
 		n, computed := h.operandSlowdown(k, s, p.A, row)
 		note(n)
-		if again := i > 0 && p.A == k.MatMuls[0].A; computed && !again {
+		counted := i > 0 && p.A == k.MatMuls[0].A // the matmuls share A
+		if computed && !counted {
 			computing += h.computedRows / float64(max(tile.TileN, 1)) // once per column of tiles
 		}
 		n, computed = h.operandSlowdown(k, s, p.B, col)
@@ -267,7 +269,8 @@ func (h heuristics) slowdown(k *kernel.Kernel, s kernel.Schedule) handicap {
 			computing += h.computedRows / float64(max(tile.TileM, 1)) // once per row of tiles
 		}
 	}
-	if computing /= float64(len(k.MatMuls)); computing > 0 {
+	computing /= float64(len(k.MatMuls))
+	if computing > 0 {
 		note(handicap{min(1+computing, h.computed), "operands computed on the way"})
 	}
 	groupedRows := k.Guard != nil && k.Guard.Batch != nil && k.Guard.Row != nil // the rows of an expert, for example
@@ -356,8 +359,8 @@ func inRuns(k *kernel.Kernel) bool {
 // transposeCost is the slowdown of a tile for an int8 B in the layout [K,N] (M-i8), which is not contiguous along the
 // contraction axis. Its elements are gathered one at a time, because no device has an instruction to transpose them.
 func transposeCost(s kernel.Schedule) float64 {
-	if two, ok := s.(kernel.CoopMat2); ok && two.PiecesM <= 1 {
-		return 1.2 + float64(0.006*float64(two.TileK))
+	if coopMat2, ok := s.(kernel.CoopMat2); ok && coopMat2.PiecesM <= 1 {
+		return 1.2 + float64(0.006*float64(coopMat2.TileK))
 	}
 	return 1.5
 }

@@ -34,7 +34,8 @@ func normalizeMapTile(k *kernel.Kernel, s kernel.MapTile, _ device.Caps) kernel.
 // mapWidth limits a map's vector width to the number of adjacent elements.
 func mapWidth(k *kernel.Kernel, most int) int {
 	inner := len(k.Parallel) - 1
-	if most = min(most, mapVec(k)); most <= 1 {
+	most = min(most, mapVec(k))
+	if most <= 1 {
 		return 1
 	}
 	return k.VectorWidth(inner, k.Parallel[inner], most, k.Roots(), k.Stores)

@@ -20,7 +20,8 @@ const (
 func storedDepth(t ir.DType) int { return storedDepthBytes / t.BlockBytes() }
 
 // minRereads is the minimum number of result tiles that must read an operand before materializing it is considered.
-const minRereads = 4
+// rereadTile is the extent of such a tile.
+const minRereads, rereadTile = 4, 128
 
 // waysToStore lists the sets of operands that could be materialized before a matmul runs, each set once:
 //
@@ -81,8 +82,11 @@ func storedOperands(k *kernel.Kernel, rereads int64, decoded bool) (list []kerne
 				continue
 			}
 			seen[v] = true
-			other := rowAxis + i // of the operand, in addition to the contraction axis
-			tiles := ceil.Div([]int64{sh.N, sh.M}[i], 128)
+			other := rowAxis + i                // of the operand, in addition to the contraction axis
+			tiles := ceil.Div(sh.N, rereadTile) // tiles next to each other read the same rows of A
+			if i == 1 {
+				tiles = ceil.Div(sh.M, rereadTile) // and tiles below each other the same columns of B
+			}
 			stays := octetLoad(k, v, other, dtype) || !decoded && k.ReadsBlocks(v) || tiles < rereads
 			if !inTerms && stays {
 				whole = false

@@ -29,23 +29,26 @@ func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedu
 	}
 	borders := p.Borders()
 	for i := p.Prepared; i < len(p.Steps); {
-		r := phases{h: h, program: p, bindings: device.Bindings(caps) - kernel.BarrierBinds}
+		joined := phases{h: h, program: p, bindings: device.Bindings(caps) - kernel.BarrierBinds}
 		best, bestGain := Run{Count: 1}, 0.0
 		for n := i; n < len(p.Steps); n++ {
 			// A step without a barrier before it runs together with the step before, so no range begins or ends between
 			// them.
 			begins := n == i && (p.Begins(n) || p.Steps[n].Barrier)
 			continues := n > i && p.Steps[n].Barrier && !borders[n]
-			if !begins && !continues || !r.add(n, kernels[n], schedules[n]) {
+			if !begins && !continues {
+				break
+			}
+			if !joined.add(n, kernels[n], schedules[n]) {
 				break
 			}
 			ends := n+1 == len(p.Steps) || p.Steps[n+1].Barrier
 			// Each step after the first saves a launch.
-			if gain := r.gain(); ends && gain > max(bestGain, float64(n-i)*leastGain*h.LaunchNs) {
+			if gain := joined.gain(); ends && gain > max(bestGain, float64(n-i)*leastGain*h.LaunchNs) {
 				bestGain = gain
-				best = Run{First: i, Count: n + 1 - i, Groups: int(r.groups), Why: fmt.Sprintf(
-					"%d workgroups; %d launches of %.2f us less, to wait in it takes %.2f: %.2f us gained", r.groups,
-					n-i, h.LaunchNs/1e3, h.barrierTime(r.groups)/1e3, gain/1e3)}
+				best = Run{First: i, Count: n + 1 - i, Groups: int(joined.groups), Why: fmt.Sprintf(
+					"%d workgroups; %d launches of %.2f us less, to wait in it takes %.2f: %.2f us gained",
+					joined.groups, n-i, h.LaunchNs/1e3, h.barrierTime(joined.groups)/1e3, gain/1e3)}
 			}
 		}
 		if best.Count > 1 {

@@ -123,7 +123,8 @@ func (p Pricer) Price(r kernel.Rewrite) kernel.Estimate {
 	}
 	before, launched, why := p.timeOf(r.Before, !r.LastSplit)
 	after, launches, unknown := p.timeOf(r.After, !r.LastSplit)
-	if why = cmp.Or(why, unknown); why != "" {
+	why = cmp.Or(why, unknown)
+	if why != "" {
 		return kernel.Estimate{Note: why}
 	}
 	// Launches that both have cancel out.
@@ -181,7 +182,8 @@ func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) 
 func (h heuristics) tiledTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	time, units := h.bestMatrixTime(k, caps, 1)
 	if !units {
-		if time = h.vectorTime(k, 1); time == 0 {
+		time = h.vectorTime(k, 1)
+		if time == 0 {
 			return 0, "no rates of tiles are known"
 		}
 	}

@@ -119,9 +119,10 @@ func (h heuristics) recurrenceTime(r recurrenceSize, s kernel.Recurrent) float64
 	// Cycles of a subgroup for each time step: updates of the state, loads, and sums over lanes.
 	step, sums := float64(rows*quads*16), 0 // 16 cycles update a quad (four elements) of a row's state
 	rounds := bits.Len(uint(s.LanesPerRow)) - 1
-	for shared, i := rows*times, rounds; i > 0; i-- { // y in a group of time steps
-		shared = max(shared/2, 1)
-		sums += stateSumCycles * shared
+	values := rows * times // of y, which the lanes add up together; each round halves the values of a lane
+	for range rounds {
+		values = max(values/2, 1)
+		sums += stateSumCycles * values
 	}
 	if r.corrected {
 		step += float64(rows * (quads*11 + stateSumCycles*rounds))

@@ -40,7 +40,8 @@ const mostResidentShared = 48 << 10
 func (h heuristics) residentVecFor(k *kernel.Kernel, sh matShape) (v residentVec, rounds, ok bool) {
 	b := h.blocks[blocksOf(k)]
 	list := b.resident
-	if rounds = roundable(k, false) && len(b.rounded) > 0; rounds {
+	rounds = roundable(k, false) && len(b.rounded) > 0
+	if rounds {
 		list = b.rounded
 	}
 	i := slices.IndexFunc(list, func(e residentVec) bool {
@@ -75,7 +76,8 @@ func (h heuristics) residentVecs(k *kernel.Kernel, sh matShape) []Candidate {
 	}
 	perPass := cols * groups // columns
 	s.Coarsen = int(min(h.residentPasses(v, sh, s, groups), int64(maxResidentColumns/perPass)))
-	for s.TileN = perPass * s.Coarsen; s.Coarsen > 1 && SharedBytes(k, s) > mostResidentShared; {
+	s.TileN = perPass * s.Coarsen
+	for s.Coarsen > 1 && SharedBytes(k, s) > mostResidentShared {
 		s.Coarsen /= 2
 		s.TileN = perPass * s.Coarsen
 	}
@@ -112,7 +114,8 @@ func (h heuristics) residentWorkgroup(v residentVec, sh matShape,
 		groups--
 	}
 	for cols*groups > 1 && sh.Batch*ceil.Div(sh.N, int64(cols*groups)) < h.onePerCore() { // to avoid idle cores
-		if cols /= 2; cols == 0 {
+		cols /= 2
+		if cols == 0 {
 			cols, groups = 1, groups-1
 		}
 	}
@@ -130,7 +133,7 @@ func (h heuristics) residentPasses(v residentVec, sh matShape, s kernel.MatVec, 
 	passes := ceil.Div(sh.Batch*sh.N, columns)
 	switch {
 	case groups > 2:
-		passes = min((2*sh.Batch*sh.N/columns+1)/2, mostGroupedPasses)
+		passes = min((2*sh.Batch*sh.N/columns+1)/2, mostGroupedPasses) // rounded to the nearest number
 	case s.Prefetch.Blocks() && passes > manyPrefetchedPasses:
 		passes = ceil.Div(passes, 2)
 	}

@@ -76,7 +76,8 @@ func SkinnyOf(k *kernel.Kernel) (Skinny, bool) {
 	}
 	// A row of floats becomes the sum of two 16-bit floats, or of three int8 digits.
 	r := Skinny{SkinnyFormat: f, Parts: 2}
-	if r.Element = r.element(); r.Element == ir.I8 {
+	r.Element = r.element()
+	if r.Element == ir.I8 {
 		r.Parts = 3
 	}
 	a := k.MatMuls[0].A

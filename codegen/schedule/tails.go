@@ -49,7 +49,8 @@ func (h heuristics) waveTail(k *kernel.Kernel, axis int, tl matrixTile) kernel.T
 	tile, groups := tileAlong(k, axis, tl), matShapeOf(k).workgroups(tl.M, tl.N)
 	across := groups / ceil.Div(k.Parallel[axis].Add, tile) // workgroups for each tile along the axis
 	wave := h.cores * int64(max(tl.PerCore, 1))
-	return kernel.Tail{Axis: axis, From: groups / wave * wave / across * tile, Only: true}
+	inWaves := groups / wave * wave // workgroups in whole waves
+	return kernel.Tail{Axis: axis, From: inWaves / across * tile, Only: true}
 }
 
 // tileAlong is the extent of a tile along one of the last two axes of a matmul.

@@ -48,7 +48,7 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 // tileTime estimates the time of a matmul in a tile, in nanoseconds.
 func (h heuristics) tileTime(tl ratedTile, sh matShape) float64 {
 	m := matrixTile{M: tl.M, N: tl.N, Efficiency: tl.Efficiency, Alone: tl.Alone}
-	return h.matrixTime(m, sh.workgroups(tl.M, tl.N), ceil.Div(sh.K, int64(tl.K))*int64(tl.K), h.VectorF32)
+	return h.matrixTime(m, sh.workgroups(tl.M, tl.N), ceil.Multiple(sh.K, int64(tl.K)), h.VectorF32)
 }
 
 // vectorTime estimates the time in nanoseconds of a matmul without cooperative matrices, in its fastest tile. Its
@@ -60,9 +60,9 @@ func (h heuristics) vectorTime(k *kernel.Kernel, parts int) float64 {
 	sh.Batch, sh.K = sh.Batch*int64(parts), sh.K/int64(parts) // each part is like a matmul of its own
 	tiles := slices.DeleteFunc(slices.Clone(h.tiles), func(tl ratedTile) bool { return tl.spills(len(k.MatMuls)) })
 	best := least(tiles, func(tl ratedTile) float64 { return h.tileTime(tl, sh) })
-	if _, bytes := ByteMatMuls(k); bytes && slices.ContainsFunc(k.MatMuls, func(p kernel.MatMul) bool {
-		return gathers(k, p.A) || gathers(k, p.B)
-	}) {
+	_, bytes := ByteMatMuls(k)
+	gathered := func(p kernel.MatMul) bool { return gathers(k, p.A) || gathers(k, p.B) }
+	if bytes && slices.ContainsFunc(k.MatMuls, gathered) {
 		best *= h.gatheredTile
 	}
 	return float64(best*float64(len(k.MatMuls))) + h.addingTime(k, parts)

@@ -123,16 +123,16 @@ const maxHeadDim = 512
 // attention is decomposed into a matmul, a softmax and another matmul.
 func AttentionRefusal(n *ir.Node) string {
 	rank := n.Arg(0).Rank()
-	d, e := n.Arg(0).Shape()[rank-1], ir.D(1) // the extents of keys and values; the log-sum-exp has no values
+	keyDim, valueDim := n.Arg(0).Shape()[rank-1], ir.D(1) // the log-sum-exp has no values
 	if v := n.Op().Info().Arg("v"); v >= 0 {
-		e = n.Arg(v).Shape()[rank-1]
+		valueDim = n.Arg(v).Shape()[rank-1]
 	}
 	empty := func(x *ir.Node) bool { return x.Shape().MaxElems() == 0 }
 	switch {
-	case !e.IsStatic():
-		return fmt.Sprintf("the values' extent %s is known only at run time", e)
-	case d.Add > maxHeadDim || e.Add > maxHeadDim:
-		return fmt.Sprintf("vectors of %s and %s are longer than %d", d, e, maxHeadDim)
+	case !valueDim.IsStatic():
+		return fmt.Sprintf("the values' extent %s is known only at run time", valueDim)
+	case keyDim.Add > maxHeadDim || valueDim.Add > maxHeadDim:
+		return fmt.Sprintf("vectors of %s and %s are longer than %d", keyDim, valueDim, maxHeadDim)
 	case n.DType() == ir.F64:
 		return "the kernel would compute the softmax in f32, which is less precise than f64"
 	case empty(n) || slices.ContainsFunc(n.Args(), empty):

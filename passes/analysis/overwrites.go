@@ -108,8 +108,8 @@ func NewOverwrites(g *ir.Graph) *Overwrites { return newOverwrites(g, false) }
 // before each update that is not in place.
 func DecidedOverwrites(g *ir.Graph) *Overwrites { return newOverwrites(g, true) }
 
-// newOverwrites decides for each update of a state which ops write the state's memory. decided says that the graph has
-// had copies inserted by an earlier decision.
+// newOverwrites decides for each update of a state which ops write the state's memory. decided says that an earlier
+// decision has inserted copies into the graph; see DecidedOverwrites.
 func newOverwrites(g *ir.Graph, decided bool) *Overwrites {
 	o := &Overwrites{users: g.Users(), shown: map[*ir.Node]int{}, updates: map[*ir.Node]int{},
 		InPlace: map[*ir.Node][]*ir.Node{}, Whole: map[*ir.Node]string{}, waiting: map[*ir.Node][]*ir.Node{},
@@ -139,7 +139,8 @@ func (o *Overwrites) Writes() map[*ir.Node]bool {
 	return all
 }
 
-// onlyReadBy reports whether all readers of n are in the given set, and n is neither an output nor a state's new value.
+// onlyReadBy reports whether all nodes that read n are in the set readers, and n is neither an output nor a state's new
+// value.
 func (o *Overwrites) onlyReadBy(readers map[*ir.Node]bool, n *ir.Node) bool {
 	return o.shown[n] == 0 && !slices.ContainsFunc(o.users[n.ID()], func(x *ir.Node) bool { return !readers[x] })
 }
@@ -155,19 +156,18 @@ func (o *Overwrites) OnlyUpdates(n *ir.Node) bool {
 // ReadOnce reports whether exactly one argument of one node is n, and n is neither an output nor a state's new value.
 func (o *Overwrites) ReadOnce(n *ir.Node) bool { return len(o.users[n.ID()]) == 1 && o.shown[n] == 0 }
 
-// decide decides whether a state is updated in place, and records the result in InPlace or Whole. decided says that an
-// earlier decision has inserted the copies that the graph needs; then the order of reads and writes is right already.
+// decide decides whether a state is updated in place, and records the result in InPlace or Whole. If decided is true,
+// an earlier decision has inserted a copy before each update that is not in place, so every other update is.
 func (o *Overwrites) decide(u ir.Update, decided bool) {
 	values, own, why := o.chain(u)
-	switch {
-	case why != "":
-	case IsCopy(u.Value), !decided && !o.order(u.State, own, values):
+	if why == "" && (IsCopy(u.Value) || !decided && !o.order(u.State, own, values)) {
 		why = "the old value is needed where the new one is, or after it"
-	default:
-		o.InPlace[u.State] = values
+	}
+	if why != "" {
+		o.Whole[u.State] = why
 		return
 	}
-	o.Whole[u.State] = why
+	o.InPlace[u.State] = values
 }
 
 // IsCopy reports whether n is a reshape to the same shape.
@@ -246,9 +246,9 @@ func (o *Overwrites) chain(u ir.Update) (values []*ir.Node, own map[*ir.Node]boo
 	return values, own, ""
 }
 
-// order requires that every node that depends on a state's old value, except its own writes, comes before its first
-// write (the last of values). It reports whether that is possible: no such node may depend on the first write. own are
-// the nodes of the state's own writes.
+// order records that every node that depends on a state's old value, except the state's own writes, comes before its
+// first write. It returns false if that is impossible, because such a node depends on the first write. own are the
+// nodes of the state's own writes, and values their results, last first.
 func (o *Overwrites) order(state *ir.Node, own map[*ir.Node]bool, values []*ir.Node) bool {
 	first := values[len(values)-1]
 	var readers []*ir.Node
@@ -342,9 +342,9 @@ func (o *Overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (
 	return seen, true
 }
 
-// Nested matches a write along two axes: the outer write w stores a region that is a slice of its own base, at the same
-// position, with an inner write applied. So only the elements of the inner write change. region are the nodes of the
-// slice: it and its reshapes.
+// Nested matches a write along two axes: w writes a slice of its own base back to the position that the slice was taken
+// from, after an inner write has changed a part of it. So only the elements of the inner write change. region has the
+// node of the slice and its reshapes.
 func (o *Overwrites) Nested(w Write) (inner Write, region []*ir.Node, ok bool) {
 	if w.Op.Op() != ir.OpDynamicUpdateSlice || w.Op.DType().IsBlock() || w.Op.Attrs().Bool("wrap") {
 		return Write{}, nil, false
@@ -357,17 +357,17 @@ func (o *Overwrites) Nested(w Write) (inner Write, region []*ir.Node, ok bool) {
 		return Write{}, nil, false
 	}
 	inner.base = inner.Op.Arg(0)
-	at := inner.base
-	for at.Op() == ir.OpReshape && o.ReadOnce(at) {
-		region = append(region, at)
-		at = at.Arg(0)
+	slice := inner.base
+	for slice.Op() == ir.OpReshape && o.ReadOnce(slice) {
+		region = append(region, slice)
+		slice = slice.Arg(0)
 	}
-	if at.Op() != ir.OpDynamicSlice || !o.ReadOnce(at) {
+	if slice.Op() != ir.OpDynamicSlice || !o.ReadOnce(slice) {
 		return Write{}, nil, false
 	}
-	sameStart := at.Arg(1) == w.Op.Arg(2) && at.Attrs().Int("axis") == w.Op.Attrs().Int("axis")
-	ok = at.Arg(0) == w.Op.Arg(0) && sameStart && at.Shape().Equal(w.Op.Arg(1).Shape())
-	return inner, append(region, at), ok
+	sameStart := slice.Arg(1) == w.Op.Arg(2) && slice.Attrs().Int("axis") == w.Op.Attrs().Int("axis")
+	ok = slice.Arg(0) == w.Op.Arg(0) && sameStart && slice.Shape().Equal(w.Op.Arg(1).Shape())
+	return inner, append(region, slice), ok
 }
 
 // regions returns the slice nodes of all writes nested in w (see Nested).

@@ -6,8 +6,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// IsStep reports whether n is an elementwise op that is constant in steps: its result is an integer, a bool, or a float
-// with so few digits that neighbours are far apart. mod and rem have a step where a multiple of the divisor begins.
+// IsStep reports whether n is an elementwise op of floats with a result that jumps: a rounding such as floor, a result
+// that is an integer or a bool, or a float of at most 8 bits, since neighbouring values are then far apart. mod and rem
+// jump at the multiples of the divisor.
 func IsStep(n *ir.Node) bool {
 	if n.Op().Class() != ir.ClassElementwise || !n.Arg(len(n.Args())-1).DType().IsFloat() {
 		return false
@@ -19,9 +20,9 @@ func IsStep(n *ir.Node) bool {
 	return !n.DType().IsFloat() || n.DType().Bits() <= 8
 }
 
-// Stepped returns the nodes from which a step follows: elementwise ops, views, moves of elements, and the least or
-// greatest of them lead from the node to the step. A step turns the smallest difference of a value into a large one.
-// Other ops, such as sums, have tolerances that allow for small differences of their arguments.
+// Stepped returns the float nodes that a step (see [IsStep]) reads, directly or through elementwise ops, views,
+// indexing ops, and maxima or minima. The step turns the smallest error of such a node into a large one. Other ops,
+// such as sums, end the search: their tolerances allow for small errors of their arguments.
 func Stepped(g *ir.Graph) map[*ir.Node]bool {
 	stepped := map[*ir.Node]bool{}
 	for _, n := range slices.Backward(g.Nodes()) {

@@ -66,7 +66,8 @@ func (sc *scope) buffer(id plan.ValueID) int {
 		}
 	}
 	i := sc.add(kind, name, t, segments...)
-	if sc.buffers[id] = i; v.Layout != kernel.LayoutBlocks {
+	sc.buffers[id] = i
+	if v.Layout != kernel.LayoutBlocks {
 		var err error
 		b := &sc.p.Buffers[i]
 		b.Layout = v.Layout

@@ -93,7 +93,8 @@ func (pl *planner) scope(g *plan.Graph, outer *scope, leaves map[plan.ValueID]pl
 	ids := g.IDs()
 	for _, id := range ids[:g.Once()] { // in a loop's body, some of these depend on values of the run
 		k := g.Kernel(id)
-		if sc.fixed[id] = k.CanPrepare(func(buffer int) bool { return sc.ready[buffer] }); sc.fixed[id] {
+		sc.fixed[id] = k.CanPrepare(func(buffer int) bool { return sc.ready[buffer] })
+		if sc.fixed[id] {
 			for _, b := range k.Bindings {
 				sc.ready[b.Buffer] = sc.ready[b.Buffer] || b.Write
 			}
@@ -158,12 +159,13 @@ func (sc *scope) layOutRegion(loop *kernel.Kernel) {
 		sc.addGate(sc.outer.buffer(loop.Bindings[0].Buffer), at)
 	}
 	sc.layOutSteps(func(id plan.KernelID) bool { return !slices.Contains(once, id) })
-	region := &sc.p.Regions[at]
-	if region.Count = len(sc.p.Steps) - region.First; region.Count == 0 {
-		sc.p.Regions = slices.Delete(sc.p.Regions, at, at+1) // the body has no kernels
+	steps := sc.p.Steps[sc.p.Regions[at].First:]
+	sc.p.Regions[at].Count = len(steps)
+	if len(steps) == 0 { // the body has no kernels
+		sc.p.Regions = slices.Delete(sc.p.Regions, at, at+1)
 	}
 	sc.clock++
-	for _, st := range sc.p.Steps[len(sc.p.Steps)-region.Count:] {
+	for _, st := range steps {
 		for _, b := range st.Binds {
 			// Every trip reads or writes a buffer that was in use before the loop, so it is live until the loop's end.
 			if life := sc.lifetime[b.Buffer]; life[0] < begin {

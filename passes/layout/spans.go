@@ -10,17 +10,23 @@ type spans [][2]int64
 
 // add adds the range from `from` up to, but excluding, `to`.
 func (s *spans) add(from, to int64) {
-	first, _ := slices.BinarySearchFunc(*s, from, func(r [2]int64, at int64) int { return cmp.Compare(r[1], at) })
+	first := s.endingFrom(from)
 	last := first
-	for ; last < len(*s) && (*s)[last][0] <= to; last++ {
+	for ; last < len(*s) && (*s)[last][0] <= to; last++ { // this range overlaps the new one, or is adjacent to it
 		from, to = min(from, (*s)[last][0]), max(to, (*s)[last][1])
 	}
 	*s = slices.Replace(*s, first, last, [2]int64{from, to})
 }
 
+// endingFrom returns the index of the first range that ends at offset `at` or later.
+func (s spans) endingFrom(at int64) int {
+	i, _ := slices.BinarySearchFunc(s, at, func(r [2]int64, at int64) int { return cmp.Compare(r[1], at) })
+	return i
+}
+
 // overlaps returns the end of the first range of the set that overlaps the given range, if there is one.
 func (s spans) overlaps(from, to int64) (end int64, ok bool) {
-	i, _ := slices.BinarySearchFunc(s, from+1, func(r [2]int64, at int64) int { return cmp.Compare(r[1], at) })
+	i := s.endingFrom(from + 1) // ranges that end at `from` do not overlap
 	if i == len(s) || s[i][0] >= to {
 		return 0, false
 	}
@@ -28,7 +34,8 @@ func (s spans) overlaps(from, to int64) (end int64, ok bool) {
 }
 
 // arenaUse records which bytes of the arena are used at which times. It is a segment tree over times: each tree node
-// stands for a range of times. So the cost of adding a buffer grows with the logarithm of its lifetime only.
+// stands for a range of times, node 1 for all times, and nodes 2n and 2n+1 for the halves of node n. So the cost of
+// adding a buffer grows only with the logarithm of its lifetime.
 type arenaUse struct {
 	times []int   // sorted
 	all   []spans // by tree node: bytes used at all of its times
@@ -38,7 +45,8 @@ type arenaUse struct {
 // newArenaUse makes the tree for lifetimes that begin and end at the given times.
 func newArenaUse(times []int) *arenaUse {
 	times = slices.Compact(slices.Sorted(slices.Values(times)))
-	return &arenaUse{times: times, all: make([]spans, 4*len(times)), some: make([]spans, 4*len(times))}
+	nodes := 4 * len(times) // more than the tree has
+	return &arenaUse{times: times, all: make([]spans, nodes), some: make([]spans, nodes)}
 }
 
 // visit calls inside for the tree nodes that together stand for exactly the times from life[0] to life[1], and above

@@ -121,18 +121,20 @@ func (p *attentionPoint) readFactor() {
 	}
 	f := &kernel.AttentionFactor{Dot: p.n.Arg(3).Shape()[p.n.Arg(0).Rank()-1], Delta: p.ofQuery("delta")}
 	along := kernel.Axis(p.l.k.AttentionAxes().Factor, f.Dot)
-	if f.Q, f.K = p.ofQuery("grad", along), p.ofKey("v", along); p.reversed {
+	f.Q, f.K = p.ofQuery("grad", along), p.ofKey("v", along)
+	if p.reversed { // Q and K trade places, as in readOperands
 		f.Q, f.K = f.K, f.Q
 	}
 	p.a.Factor = f
 }
 
-// limitKeys limits a row to the keys in the op's window, if that is smaller than the number of keys. A schedule may
-// still read keys before the window, so their scores get -inf.
+// limitKeys limits a query to the keys in the op's window, if the window is smaller than the number of keys. A schedule
+// may still read keys before the window, so the mask gets -inf for them.
 func (p *attentionPoint) limitKeys() {
 	l := p.l
-	if p.a.Window = int64(p.n.Attrs().Int("window")); p.a.Window >= l.k.Fold.Max() {
-		p.a.Window = 0
+	p.a.Window = int64(p.n.Attrs().Int("window"))
+	if p.a.Window >= l.k.Fold.Max() {
+		p.a.Window = 0 // no limit
 	}
 	if !l.k.SkipsFirst() {
 		return
@@ -188,8 +190,8 @@ func (p *attentionPoint) addMask() {
 
 // exponentOf2 returns x*log2(e) in f32, so that exp(x) = exp2(result). If the product leaves the range of f32, the
 // result is x itself: models mask keys with the lowest f32, and a query with only masked keys attends to all of them
-// equally. The product has two uses, so the shader has a variable for it. GLSL compilers turn other forms into a
-// branch.
+// equally. The condition tests the product and not x, so that the shader computes the product before it selects; GLSL
+// compilers turn other forms into a branch.
 func (l *lowerer) exponentOf2(x *kernel.Expr) *kernel.Expr {
 	x = kernel.Widened(x)
 	// A condition is kept, so that endOfKeys can still recognize the mask. A constant is multiplied here.
@@ -279,18 +281,18 @@ func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *k
 	if mask.Kind != kernel.ExprApply || mask.Op != ir.OpWhere || !keys.IsStatic() {
 		return nil
 	}
-	lowest := func(e *kernel.Expr) bool { return e.Kind == kernel.ExprConst && math.IsInf(e.Value, -1) }
-	// seen says that the mask hides keys where cond is false, and hidden that it hides keys where cond is true.
-	cond, seen, hidden := mask.Args[0], lowest(mask.Args[2]), lowest(mask.Args[1])
-	if seen == hidden {
+	hides := func(e *kernel.Expr) bool { return e.Kind == kernel.ExprConst && math.IsInf(e.Value, -1) }
+	cond, hidesTrue, hidesFalse := mask.Args[0], hides(mask.Args[1]), hides(mask.Args[2])
+	if hidesTrue == hidesFalse {
 		return nil // the mask hides nothing, or everything
 	}
+	seen := hidesFalse // the value of cond for visible keys
 	return l.endWhere(cond, seen, key, kernel.Last(keys))
 }
 
-// endWhere returns the number of keys that a row needs to read, if a mask hides later keys by a condition: a key is
-// visible where cond equals seen. last is the last key. It returns nil for other conditions, and if the end is not the
-// same for all queries and heads that share keys.
+// endWhere returns the number of keys that a row needs to read, if all later keys are hidden. A key is visible if cond
+// has the value seen. last is the index of the last key. endWhere returns nil if cond is no comparison of key with a
+// value, or if this value is not the same for all queries and heads that share keys.
 func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index) *kernel.Index {
 	if cond.Kind != kernel.ExprApply || len(cond.Args) == 0 {
 		return nil
@@ -299,7 +301,7 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 	switch {
 	case op == ir.OpNot:
 		return l.endWhere(x, !seen, key, last)
-	case op == ir.OpAnd && seen, op == ir.OpOr && !seen: // either one may bound the keys
+	case op == ir.OpAnd && seen, op == ir.OpOr && !seen: // a visible key meets both conditions, so either bounds it
 		if end := l.endWhere(x, seen, key, last); end != nil {
 			return end
 		}

@@ -35,17 +35,7 @@ func (f *Fusion) FuseElementwise() error {
 	}
 	f.placeCustom()
 	f.placeLoops()
-	for _, u := range f.Graph.Updates() {
-		for _, n := range f.states.InPlace[u.State] {
-			c := f.newCluster(ClusterUpdate, n)
-			// The kernel that quantizes the written rows also writes them into the state.
-			if w, _ := analysis.WriteOf(n); f.writesBlocks(w.Values()) != nil {
-				c.Cores = []*ir.Node{w.Values()}
-				f.core[w.Values().ID()] = c
-			}
-			f.why[n.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
-		}
-	}
+	f.placeUpdates()
 	// Backwards, so that all users of a node are placed before the node itself.
 	for i := len(nodes) - 1; i >= 0; i-- {
 		n := nodes[i]
@@ -75,6 +65,22 @@ func (f *Fusion) FuseElementwise() error {
 	return f.separateOverwrites()
 }
 
+// placeUpdates makes a cluster of each write into a state in place.
+func (f *Fusion) placeUpdates() {
+	for _, u := range f.Graph.Updates() {
+		for _, n := range f.states.InPlace[u.State] {
+			c := f.newCluster(ClusterUpdate, n)
+			w, _ := analysis.WriteOf(n)
+			// The kernel that quantizes the written rows also writes them into the state.
+			if f.writesBlocks(w.Values()) != nil {
+				c.Cores = []*ir.Node{w.Values()}
+				f.core[w.Values().ID()] = c
+			}
+			f.why[n.ID()] = fmt.Sprintf("written into state %q in place", u.State.Name())
+		}
+	}
+}
+
 // clusterKind returns the kind of a cluster with core n.
 func clusterKind(n *ir.Node) ClusterKind {
 	switch {
@@ -96,9 +102,9 @@ func clusterKind(n *ir.Node) ClusterKind {
 	return ClusterRow
 }
 
-// separateOverwrites handles kernels that must not write a state's new value into the state's buffer, because other
-// invocations of the kernel, or the update of another state, have yet to read elements there. Such a kernel stores the
-// value in a buffer of its own, and another kernel copies it to the state.
+// separateOverwrites finds the kernels that must not write a state's new value into the state's buffer, because other
+// invocations of the kernel, or the update of another state, still read the old elements. It makes such a kernel store
+// the value in a buffer of its own, and adds a kernel that copies it to the state.
 func (f *Fusion) separateOverwrites() error {
 	for _, u := range f.Graph.Updates() {
 		c := f.storedBy[u.Value.ID()]
@@ -282,12 +288,15 @@ func addsHalves(n *ir.Node) bool {
 	})
 }
 
-// partOfHalfSum returns the part of a sum of halves (see addsHalves) that n is. inline is the sum itself or one of its
-// f32 terms, which a matmul computes inline. stored is one of the two f16 values, which a kernel stores for the matmul.
+// partOfHalfSum reports whether n is a part of a sum of halves, the form cast(a) + cast(b) with f16 values a and b (see
+// addsHalves). inline is true for the sum and for the two casts, which a matmul computes inline. stored is true for a
+// and b, which a kernel stores for the matmul.
 func (f *Fusion) partOfHalfSum(n *ir.Node) (inline, stored bool) {
 	isTerm := func(n *ir.Node) bool { return slices.ContainsFunc(f.uses[n.ID()], addsHalves) }
-	return addsHalves(n) || n.Op() == ir.OpCast && n.DType() == ir.F32 && isTerm(n),
-		n.Op() == ir.OpCast && n.DType() == ir.F16 && slices.ContainsFunc(f.uses[n.ID()], isTerm)
+	isCast := n.Op() == ir.OpCast
+	inline = addsHalves(n) || isCast && n.DType() == ir.F32 && isTerm(n)
+	stored = isCast && n.DType() == ir.F16 && slices.ContainsFunc(f.uses[n.ID()], isTerm)
+	return inline, stored
 }
 
 // readsInTiles reports whether several workgroups of c read the same elements of an operand, and so would compute them
@@ -337,15 +346,15 @@ func (f *Fusion) store(n *ir.Node, users []*Cluster, why string) {
 // are elementwise ops or copies, with n's shape.
 func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 	mark := f.newMark()
-	var keeps func(n *ir.Node) bool
+	var keeps func(n *ir.Node) bool // whether the users of n in c do so
 	keeps = func(n *ir.Node) bool {
 		for _, u := range f.uses[n.ID()] {
 			if !f.live[u.ID()] {
 				continue
 			}
-			h := f.clusterOf(u)
-			elsewhere := h != nil && h != c || h == nil && !slices.Contains(f.readersOf(u), c)
-			if elsewhere {
+			owner := f.clusterOf(u) // nil if u is inline
+			inOther := owner != nil && owner != c || owner == nil && !slices.Contains(f.readersOf(u), c)
+			if inOther {
 				continue
 			}
 			if u.Op() == ir.OpAfter && u.Arg(1) == n {
@@ -357,7 +366,7 @@ func (f *Fusion) identityIn(n *ir.Node, c *Cluster) bool {
 			if u.Op().Class() != ir.ClassElementwise && u.Op() != ir.OpReshape || !u.Shape().Equal(n.Shape()) {
 				return false
 			}
-			if h == nil && !keeps(u) {
+			if owner == nil && !keeps(u) {
 				return false
 			}
 		}
@@ -430,15 +439,16 @@ func opCost(op ir.Op) int {
 	return 1
 }
 
-// FuseEpilogues merges clusters that read the result of a matmul or row cluster into that cluster: elementwise
-// clusters, and row clusters over the same rows. Then it merges elementwise clusters with each other and into row
-// clusters that read them, makes cheap results inline, and finalizes the clusters. No merge is possible afterwards. It
-// returns an error if the context ends.
+// FuseEpilogues completes the clusters in three steps. It merges clusters that read the result of a matmul or row
+// cluster into that cluster: elementwise clusters, and row clusters over the same rows. It merges elementwise clusters
+// with each other and into row clusters that read them. It makes cheap results inline. It returns an error if the
+// context ends.
 func (f *Fusion) FuseEpilogues() error {
 	for changed := true; changed; {
 		changed = false
 		for id := range f.Clusters {
-			for f.Clusters[id] != nil && len(f.Clusters[id].Cores) > 0 && f.absorbOne(f.Clusters[id]) {
+			// absorbOne puts the merged cluster in the place of c.
+			for c := f.Clusters[id]; c != nil && len(c.Cores) > 0 && f.absorbOne(c); c = f.Clusters[id] {
 				changed = true
 			}
 		}
@@ -540,12 +550,13 @@ func (f *Fusion) adopt(c *Cluster) {
 	}
 }
 
-// raise raises the level of a merged cluster above its predecessors, and the levels of its successors above it.
-func (f *Fusion) raise(c *Cluster) {
-	for _, p := range f.predecessors(c) {
-		c.level = max(c.level, p.level+1)
+// raise restores the order of levels after a merge: it raises the level of the merged cluster above the levels of its
+// predecessors, and the levels of its direct and indirect successors above its own.
+func (f *Fusion) raise(merged *Cluster) {
+	for _, p := range f.predecessors(merged) {
+		merged.level = max(merged.level, p.level+1)
 	}
-	next := []*Cluster{c}
+	next := []*Cluster{merged}
 	for len(next) > 0 {
 		c := next[len(next)-1]
 		next = next[:len(next)-1]

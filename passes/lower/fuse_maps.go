@@ -18,7 +18,8 @@ func (f *Fusion) fuseMaps() {
 	}
 	f.findSharers()
 	for id := range f.Clusters {
-		for f.Clusters[id] != nil && f.Clusters[id].Kind == ClusterMap && f.joinMap(f.Clusters[id]) {
+		// joinMap puts the merged cluster in the place of c.
+		for c := f.Clusters[id]; c != nil && c.Kind == ClusterMap && f.joinMap(c); c = f.Clusters[id] {
 		}
 	}
 }
@@ -33,7 +34,8 @@ func (f *Fusion) absorbPrologues(row *Cluster) {
 		if m.Kind != ClusterMap || !f.sharesPoints(m, row.Cores[0].Arg(0).Shape()) {
 			continue
 		}
-		if row = f.Clusters[row.ID]; f.storedBy[n.ID()] == m && !f.dependsOn(row, m) {
+		row = f.Clusters[row.ID] // the merged cluster, if the last round has merged
+		if f.storedBy[n.ID()] == m && !f.dependsOn(row, m) {
 			f.tryMerge(row, m)
 		}
 	}
@@ -72,7 +74,8 @@ func (f *Fusion) sharersOf(n *ir.Node) []int {
 			}
 			continue
 		}
-		if list = append(list, c.ID); len(list) == maxTries {
+		list = append(list, c.ID)
+		if len(list) == maxTries {
 			break
 		}
 	}

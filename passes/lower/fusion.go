@@ -52,8 +52,8 @@ type Fusion struct {
 	Visits     int             // nodes and clusters visited by all searches; tests bound it
 }
 
-// pair is two clusters that tryMerge has tried to merge. A merged cluster is a new *Cluster, so no pair of its parts
-// applies to it.
+// pair is two clusters that tryMerge has tried to merge. A merge makes a new *Cluster, so a refusal of one of its parts
+// does not count for it.
 type pair struct{ c, q *Cluster }
 
 // ClusterKind is the kind of a cluster, which decides the family of its kernel.

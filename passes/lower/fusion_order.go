@@ -56,7 +56,8 @@ const maxSearch = 1000
 func (f *Fusion) dependsOn(a, b *Cluster) bool {
 	seen := map[*Cluster]bool{}
 	next := f.predecessors(a)
-	for direct := true; len(next) > 0; direct = false { // whether next are the predecessors of a itself
+	// direct says that next has the predecessors of a itself. One of them may be b; that is no path through others.
+	for direct := true; len(next) > 0; direct = false {
 		var list []*Cluster
 		for _, p := range next {
 			switch {
@@ -75,9 +76,9 @@ func (f *Fusion) dependsOn(a, b *Cluster) bool {
 	return false
 }
 
-// dependsOnEarly is dependsOn during FuseElementwise, when clusters have no levels yet. It reports whether a must run
-// after b. Nodes are placed in reverse order, and `from` is the node that is being placed. So every node on a path from
-// a to b comes after `from` in the graph.
+// dependsOnEarly reports whether a must run after b, during FuseElementwise, when clusters have no levels yet. `from`
+// is the node that FuseElementwise is placing. It places nodes from last to first, so every node on a path from a to b
+// comes after `from` in the graph.
 func (f *Fusion) dependsOnEarly(a, b *Cluster, from *ir.Node) bool {
 	seen := map[*Cluster]bool{a: true}
 	next := []*Cluster{a}
@@ -102,8 +103,8 @@ func (f *Fusion) dependsOnEarly(a, b *Cluster, from *ir.Node) bool {
 	return found || len(next) > 0 // a search that exceeds maxSearch assumes a path
 }
 
-// visitReaders calls visit for the clusters that read a leaf, during FuseElementwise: f.readers is complete only for
-// nodes after `from`.
+// visitReaders calls visit for the clusters that read a leaf, and may call it with nil. It is for FuseElementwise, when
+// f.readers is complete only for nodes after `from`. For earlier inline nodes it follows the nodes that use them.
 func (f *Fusion) visitReaders(leaf, from *ir.Node, visit func(*Cluster)) {
 	mark := f.newMark()
 	var walk func(n *ir.Node)
@@ -130,8 +131,8 @@ func (f *Fusion) visitReaders(leaf, from *ir.Node, visit func(*Cluster)) {
 	walk(leaf)
 }
 
-// sortClusters gives every cluster a level above the levels of its predecessors. It returns nil, or the clusters that
-// are in dependency cycles, with the number of the cycle.
+// sortClusters gives every cluster a level above the levels of its predecessors, and returns nil. If clusters depend on
+// each other in cycles, it returns the clusters in cycles, each with the number of its cycle.
 func (f *Fusion) sortClusters() map[*Cluster]int {
 	// Kahn's algorithm. waiting has, for each cluster without a level, its number of predecessors without one.
 	waiting := map[*Cluster]int{}
@@ -140,7 +141,8 @@ func (f *Fusion) sortClusters() map[*Cluster]int {
 		c.level, c.inputs = 0, nil
 	}
 	for _, c := range f.Clusters {
-		if waiting[c] = len(f.predecessors(c)); waiting[c] == 0 {
+		waiting[c] = len(f.predecessors(c))
+		if waiting[c] == 0 {
 			ready = append(ready, c)
 		}
 	}
@@ -150,7 +152,8 @@ func (f *Fusion) sortClusters() map[*Cluster]int {
 		delete(waiting, c)
 		for _, s := range f.successors(c) {
 			s.level = max(s.level, c.level+1)
-			if waiting[s]--; waiting[s] == 0 {
+			waiting[s]--
+			if waiting[s] == 0 {
 				ready = append(ready, s)
 			}
 		}

@@ -68,16 +68,16 @@ func (l *clusterList) addReaders(n *ir.Node) {
 	}
 }
 
-// findReaders records the clusters that compute n inline or load it. For a user of n that is stored or a cluster's
-// core, that is the user's cluster. A user that is computed inline has readers instead, so findReaders must have run
-// for all users before.
+// findReaders records the clusters that compute n inline or load it. For a user that a cluster stores or has as a core,
+// that is this cluster. For a user that is not stored, it is also the readers of the user. So findReaders must have run
+// for all users of n before.
 func (f *Fusion) findReaders(n *ir.Node) {
 	l := f.newList()
 	for _, u := range f.uses[n.ID()] {
 		if !f.live[u.ID()] {
 			continue
 		}
-		l.add(f.clusterOf(u))
+		l.add(f.clusterOf(u)) // nil, and so not added, for an inline user
 		if f.storedBy[u.ID()] == nil {
 			l.addReaders(u)
 		}
@@ -92,7 +92,7 @@ func (f *Fusion) findReaders(n *ir.Node) {
 // findAllReaders records the readers of every node.
 func (f *Fusion) findAllReaders() {
 	nodes := f.Graph.Nodes()
-	for i := len(nodes) - 1; i >= 0; i-- {
+	for i := len(nodes) - 1; i >= 0; i-- { // users come before the nodes that they use
 		if f.live[i] {
 			f.findReaders(nodes[i])
 		}
@@ -148,7 +148,8 @@ func (f *Fusion) visitLoads(c *Cluster, from int, visit func(*ir.Node)) {
 		if n.ID() < from || f.seenNode(n, mark) {
 			return
 		}
-		if h := f.storedBy[n.ID()]; h != nil && h != c || analysis.IsLeaf(n) && h == nil {
+		owner := f.storedBy[n.ID()]
+		if owner != nil && owner != c || analysis.IsLeaf(n) && owner == nil {
 			visit(n)
 			return
 		}

@@ -24,8 +24,9 @@ type Limits struct {
 	Memory uint64
 }
 
-// KeepsDecoded reports whether kernels that decode the quantized weights of a graph run once, when the program is
-// loaded. All of the weights must fit as f16 into a quarter of the memory that the graph's weights and states leave.
+// KeepsDecoded reports whether a program decodes the quantized weights of a graph once, when it is loaded, and keeps
+// the decoded copies. All copies, as f16, must fit into a quarter of the memory that the graph's weights and states
+// leave.
 func (l Limits) KeepsDecoded(g *ir.Graph) bool {
 	decoded, others := uint64(0), uint64(0)
 	for _, n := range g.Nodes() {
@@ -220,19 +221,19 @@ func (f *Fusion) weighNode(n *ir.Node) int {
 	case n.Op().Class() == ir.ClassElementwise:
 		return max(1, f.Limits.Weigh(n.Op(), n.DType()))
 	}
-	return 2
+	return 2 // for coordinates, which other ops transform
 }
 
 // overfilled returns a cluster that would exceed Limits.Size if it computed n inline, or nil.
 func (f *Fusion) overfilled(n *ir.Node) *Cluster {
 	f.places[n.ID()] = f.placesOf(n)
-	more := map[int]int{}
+	more := map[int]int{} // by cluster: the size of n's code, which is there once per set of coordinates
 	for _, p := range f.places[n.ID()] {
 		more[p.cluster] += f.weighNode(n)
 	}
 	for _, p := range f.places[n.ID()] {
 		c := f.Clusters[p.cluster]
-		if c.size > 0 && c.size+more[p.cluster]*c.Kind.copies() > f.Limits.Size {
+		if c.size+more[p.cluster]*c.Kind.copies() > f.Limits.Size {
 			return c
 		}
 	}
@@ -316,7 +317,7 @@ func (b *binder) recordInline(n *ir.Node) {
 	for {
 		set := b.union(nil, n.Args()...)
 		switch {
-		case len(set) < b.limit && !b.isLongConcat(n):
+		case len(set) < b.limit && !b.isLongConcat(n): // one more buffer is for the result
 			b.sets[n.ID()] = set
 			return
 		case n.Op() == ir.OpConcat:

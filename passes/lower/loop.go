@@ -26,8 +26,8 @@ func isWeightView(n *ir.Node) bool {
 	return (isView(n) || n.Op() == ir.OpDequantize) && !slices.ContainsFunc(n.Args(), isOther)
 }
 
-// sunkBody returns the body of a loop of graph around, changed so that it computes some of the loop's arguments inside
-// (see sinks). It also returns the other arguments, except the initial values of carried values.
+// sunkBody returns a copy of a loop's body that computes the loop's weight and constant arguments itself (see sinks).
+// others are the loop's other arguments, without the initial values of carried values. around is the loop's graph.
 func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node, err error) {
 	defer bailout.Caught(&err)
 	g := loop.Attrs().Graph("body")
@@ -65,8 +65,9 @@ func sunkBody(around *ir.Graph, loop *ir.Node) (to *ir.Graph, others []*ir.Node,
 	return to, others, nil
 }
 
-// unusedName returns the attributes of n, with another name if g has a node of n's name. A leaf of a body may have the
-// name of a weight of the graph around it. The number of a body's leaf matters, and not its name.
+// unusedName returns the attributes of n, with another name if g already has a node with n's name: a leaf of a body may
+// have the name of a weight of the graph around the loop. A loop refers to the leaves of its body by number, so the
+// name does not matter.
 func unusedName(g *ir.Graph, n *ir.Node) ir.Attrs {
 	if n.Name() == "" {
 		return n.Attrs()

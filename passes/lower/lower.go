@@ -404,8 +404,8 @@ func (l *lowerer) bufferName(n *ir.Node, how access) string {
 	return name
 }
 
-// ident makes a GLSL identifier of at most 40 bytes, or a few more with a prefix, of a name. It replaces runs of other
-// bytes by one underscore, because GLSL reserves two in a row.
+// ident turns a name into a GLSL identifier of at most 43 bytes. A run of bytes that an identifier cannot have becomes
+// one underscore, because GLSL reserves names with two underscores in a row.
 func ident(s string) string {
 	var out []byte
 	for _, r := range []byte(s) {

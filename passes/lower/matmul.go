@@ -63,7 +63,8 @@ func (l *lowerer) addMatMul(n *ir.Node, a, b *kernel.Expr, i int) {
 
 // operandDType returns the dtype to which a matmul may round its operands:
 //
-//   - their own dtype if both have the same narrow one, even if they were cast to f32;
+//   - their own dtype if both have the same narrow one, even if they were cast to f32 (f16 for f8, since it has all
+//     values of f8);
 //   - f16 or bf16 if a has it and b is a quantized weight;
 //   - f16 for f32 operands if the precision allows it;
 //   - f32 otherwise.
@@ -79,7 +80,7 @@ func operandDType(a, b *ir.Node, precision string) ir.DType {
 	case t == ir.F16 || t == ir.BF16 || t == ir.I8 || t == ir.U8:
 		return t
 	case (t == ir.F8E4M3 || t == ir.F8E5M2) && b.DType() == t:
-		return ir.F16 // which represents all of its values
+		return ir.F16
 	}
 	return ir.F32
 }

@@ -100,10 +100,12 @@ func (f *Fusion) writesBlocks(n *ir.Node) *ir.Node {
 	}
 	var update *ir.Node
 	for _, u := range f.uses[n.ID()] {
-		if !f.live[u.ID()] || u == update {
+		if !f.live[u.ID()] || u == update { // u may be listed twice
 			continue
 		}
-		if w, ok := analysis.WriteOf(u); update != nil || !ok || w.Op != u || w.Values() != n {
+		w, ok := analysis.WriteOf(u)
+		writesN := ok && w.Op == u && w.Values() == n
+		if update != nil || !writesN {
 			return nil
 		}
 		update = u

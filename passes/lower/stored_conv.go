@@ -250,10 +250,10 @@ func (w *StoredConv) lowerMatMul(l *lowerer) {
 	l.storeResults(perPoint)
 }
 
-// addOperands adds the matmul of the stored argument and the stored weights to a kernel. The coordinates of the
-// kernel's result are row (a position) and col (an output channel). The contraction axis runs over the elements of the
-// window. Each element has a phase of the stride (part), a position and an input channel. They give its address in the
-// argument.
+// addOperands adds the matmul of the stored argument and the stored weights to a kernel. The kernel's result has the
+// coordinates row (a position) and col (an output channel). The contraction axis runs over the elements of the window.
+// The address of such an element in the argument is (at + part*positions of a part)*channels + channel: `at` is its
+// position, and part the part of the stored argument that has it (see StoredConv.phases).
 func (w *StoredConv) addOperands(l *lowerer, row, col kernel.Index) {
 	fold := kernel.Axis(l.k.FoldAxis(), l.k.Fold)
 	window, last := w.windowShape(), len(w.Kernel)-1
@@ -317,7 +317,7 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 		slices.DeleteFunc(slices.Clone(argument.Ops), func(op string) bool { return op == "copy" }))
 	// Positions without a result are padding, which the matmul now stores too.
 	noGuard := func(*kernel.Mapping) *kernel.Guard { return nil }
-	return kernel.Map(from, kernel.Edit{Ops: ops, Guard: noGuard, Stores: func(m *kernel.Mapping) []kernel.Store {
+	changed := kernel.Map(from, kernel.Edit{Ops: ops, Guard: noGuard, Stores: func(m *kernel.Mapping) []kernel.Store {
 		position := kernel.Axis(0, from.Parallel[0]).Plus(kernel.Const(to.leadingPadding()))
 		col := kernel.Axis(1, from.Parallel[1])
 		// The coordinates of kernel argument as functions of this kernel's coordinates.
@@ -335,11 +335,12 @@ func (w *StoredConv) AsArgument(to *StoredConv, argument *kernel.Kernel) (*kerne
 		st.Index = position.Mul(kernel.DimIndex(w.outputs())).Plus(col)
 		m.To.Bindings[st.Bind].Elems = to.argumentElems()
 		return []kernel.Store{st}
-	}}), ok
+	}})
+	return changed, ok // Map has called Stores, which sets ok
 }
 
-// readByNext returns the index map of the kernel that stores the padded argument of convolution `to`. It maps the
-// kernel's coordinates to the element of this convolution's result that the kernel reads.
+// readByNext returns the index at which the kernel that stores the padded argument of convolution `to` reads this
+// convolution's result, as a function of that kernel's coordinates.
 func (w *StoredConv) readByNext(to *StoredConv) kernel.Index {
 	shape := to.argumentShape()
 	at := kernel.Axes(shape)

@@ -22,7 +22,8 @@ func (l *lowerer) lowerUpdate() {
 		return
 	}
 	values := w.Values()
-	// place maps coordinates in values to coordinates in the state.
+	// place maps coordinates in values to coordinates in the state. Each round goes to the next inner write: its
+	// destination is a coordinate in the outer write's values, which the outer place maps to the state.
 	place := func(at []kernel.Index) []kernel.Index { return l.destination(w, at) }
 	for next, _, ok := l.f.states.Nested(w); ok; next, _, ok = l.f.states.Nested(next) {
 		outer, from, to := place, next.Op.Shape(), values.Shape()

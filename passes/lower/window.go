@@ -15,9 +15,9 @@ import (
 // better.
 const minConvRows = 4
 
-// isWindowRow reports whether n is lowered to a row kernel with a fold for each result. That is pooling, where the fold
-// is a window, a convolution with few channels per group, and a matmul or convolution in f64. The kernels of matmuls
-// sum in f32.
+// isWindowRow reports whether n is lowered to a row kernel with a fold for each result. These are poolings (the fold is
+// over a window), convolutions with few channels per group, and matmuls and convolutions in f64, because the kernels of
+// matmuls sum in f32.
 func isWindowRow(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpAvgPool, ir.OpMaxPool:
@@ -36,8 +36,8 @@ func isPool(n *ir.Node) bool { return n.Op() == ir.OpAvgPool || n.Op() == ir.OpM
 // isMatMul reports whether n is a matmul or an expert matmul.
 func isMatMul(n *ir.Node) bool { return n.Op().Class() == ir.ClassContraction }
 
-// windowsShare reports whether several results of n, which is lowered to a row kernel with a fold for each result, read
-// the same element of the argument.
+// windowsShare reports whether several results of n read the same element of the argument. n is lowered to a row kernel
+// (see isWindowRow).
 func windowsShare(n *ir.Node) bool {
 	if isMatMul(n) {
 		return true
@@ -379,37 +379,43 @@ func (l *lowerer) resizeAxis(n *ir.Node, i int, from, to ir.Dim, c kernel.Index)
 	return list
 }
 
-// interpolation returns the first element that result coordinate c uses along an axis, before clamping, and the weights
-// of this and the following elements: 2 weights for linear and 4 for cubic interpolation. The axis is scaled by
-// to/from.
+// interpolation returns the coordinate of the first element that result coordinate c reads along an axis, before it is
+// clamped to the axis, and the weights of this and the following elements: 2 weights for linear and 4 for cubic
+// interpolation. The axis is scaled by to/from.
 func (l exprs) interpolation(n *ir.Node, c kernel.Index,
 	from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
+	// c is at coordinate num/den of the argument: (c+1/2)*from/to - 1/2, or c*(from-1)/(to-1) if corners are aligned.
 	num := c.Times(2).Plus(kernel.Const(1)).Mul(kernel.DimIndex(from)).Minus(kernel.DimIndex(to))
 	den := kernel.DimIndex(to).Times(2)
 	if n.Attrs().Bool("align_corners") {
 		num, den = c.Mul(kernel.DimIndex(from).Minus(kernel.Const(1))), kernel.DimIndex(to).Minus(kernel.Const(1))
 	}
 	one := l.b.Integer(ir.I32, 1)
-	d := l.b.FromIndex(den)
+	divisor := l.b.FromIndex(den) // at least 1, also for an axis of one element
 	if !den.Minus(kernel.Const(1)).NonNegative() {
-		d = l.i32(ir.OpMax, d, one)
+		divisor = l.i32(ir.OpMax, divisor, one)
 	}
-	if d.Kind == kernel.ExprConst && d.Int < 1 {
-		d = one
+	if divisor.Kind == kernel.ExprConst && divisor.Int < 1 {
+		divisor = one
 	}
-	v := l.b.FromIndex(num)
-	rest := l.i32(ir.OpMod, v, d) // has the sign of d, which is positive
-	at := l.i32(ir.OpDiv, l.i32(ir.OpSub, v, rest), d)
+	dividend := l.b.FromIndex(num)
+	rest := l.i32(ir.OpMod, dividend, divisor) // has the sign of the divisor, so the quotient is rounded down
+	whole := l.i32(ir.OpDiv, l.i32(ir.OpSub, dividend, rest), divisor)
 	typ := kernel.AccType(n.DType())
+	t := hinted("fraction", l.op(ir.OpDiv, typ, l.b.Cast(typ, rest), l.b.Cast(typ, divisor)))
+	if n.Op() == ir.OpResizeLinear {
+		return whole, []*kernel.Expr{l.op(ir.OpSub, typ, l.b.Float(typ, 1), t), t}
+	}
+	return l.i32(ir.OpSub, whole, one), l.cubicWeights(typ, t)
+}
+
+// cubicWeights returns the weights of cubic convolution (Keys 1981) with a = -0.75, in dtype typ, for the elements at
+// distances 1+t, t, 1-t and 2-t. The convolution's kernel has one polynomial for distances up to 1 (inner) and another
+// for distances from 1 to 2 (outer).
+func (l exprs) cubicWeights(typ ir.DType, t *kernel.Expr) []*kernel.Expr {
+	const a = -0.75
 	number := func(v float64) *kernel.Expr { return l.b.Float(typ, v) }
 	in := func(op ir.Op, a, b *kernel.Expr) *kernel.Expr { return l.op(op, typ, a, b) }
-	t := hinted("fraction", in(ir.OpDiv, l.b.Cast(typ, rest), l.b.Cast(typ, d)))
-	if n.Op() == ir.OpResizeLinear {
-		return at, []*kernel.Expr{in(ir.OpSub, number(1), t), t}
-	}
-	// Cubic convolution (Keys 1981) with a = -0.75. Its kernel has one polynomial for distances up to 1 (inner) and
-	// another for distances from 1 to 2 (outer).
-	const a = -0.75
 	inner := func(d *kernel.Expr) *kernel.Expr {
 		p := in(ir.OpSub, in(ir.OpMul, number(a+2), d), number(a+3))
 		return in(ir.OpAdd, in(ir.OpMul, in(ir.OpMul, p, d), d), number(1))
@@ -421,8 +427,7 @@ func (l exprs) interpolation(n *ir.Node, c kernel.Index,
 	}
 	u := in(ir.OpSub, number(1), t)
 	far := func(d *kernel.Expr) *kernel.Expr { return outer(in(ir.OpAdd, d, number(1))) }
-	weights = []*kernel.Expr{far(t), inner(t), inner(u), far(u)}
-	return l.i32(ir.OpSub, at, one), weights
+	return []*kernel.Expr{far(t), inner(t), inner(u), far(u)}
 }
 
 // requireOneCore bails out if op n, which folds windows, is not the only core of its cluster.

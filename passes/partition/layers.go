@@ -24,8 +24,9 @@ type Part struct {
 // part. It returns an error if there are fewer possible cuts than needed. A graph without weights and states stays
 // whole, on the last device, because other graphs leave their results there.
 //
-// home maps weights and states to devices, if other graphs that share them are split already. The cuts then follow it.
-// It is an error if a state cannot be on its home device. A weight that cannot is stored on two devices.
+// home maps weights and states to their home devices, if other graphs that share them are split already. The cuts then
+// put each of them on its home device. If a state cannot be there, SplitLayers returns an error. If a weight cannot,
+// two devices store it.
 func SplitLayers(g *ir.Graph, shares []float64, home map[string]int) ([]Part, error) {
 	s := newLayerSplitter(g)
 	if s.stored[len(s.stored)-1] == 0 {
@@ -89,8 +90,11 @@ func newLayerSplitter(g *ir.Graph) *layerSplitter {
 			if first < len(nodes) { // something reads it
 				s.stored[first+1] += maxBytes(n)
 			}
+			if n.Op() == ir.OpWeight {
+				continue
+			}
 			// All accesses to a state must be in one part, so no cut lies between them.
-			for at := first + 1; n.Op() == ir.OpState && at <= last; at++ {
+			for at := first + 1; at <= last; at++ {
 				s.inside[at] = true
 			}
 		case !inEachPart(n) && s.live[i]:
@@ -147,7 +151,9 @@ func (s *layerSplitter) bytesAway(k int, home map[string]int) []int64 {
 		if !ok || s.first[id] == len(s.live) || n.Op() != ir.OpWeight && n.Op() != ir.OpState {
 			continue
 		}
-		from, to := s.first[id]+1, len(bytes) // positions for this cut, after the previous one
+		// The positions from `from` up to, but excluding, `to` keep n away from its home device: ends after its first
+		// reader if the home is a later device, and ends before that reader otherwise.
+		from, to := s.first[id]+1, len(bytes)
 		if at <= k {
 			from, to = 0, s.first[id]+1
 		}
@@ -294,9 +300,9 @@ func (p *partBuilder) get(n *ir.Node) *ir.Node {
 	return p.copies[n]
 }
 
-// returns reports whether the part returns n as an output or, if state is not nil, as the next value of that state. One
-// part does: the part that computes n. Each part has its own copies of leaves, so the last part returns these. But the
-// last part that reads a state returns the state, and a leaf that is its next value.
+// returns reports whether the part returns n as an output or, if state is not nil, as the next value of that state.
+// Exactly one part does: the part that computes n or, for a leaf, since each part has a copy of it, the last part. But
+// a state, and a leaf that is a state's next value, are returned by the last part that reads the state.
 func (p *partBuilder) returns(n, state *ir.Node) bool {
 	owner := n.ID() // a node of the part that returns n
 	if inEachPart(n) {

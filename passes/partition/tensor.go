@@ -265,8 +265,9 @@ func (s *tensorSplitter) collective(op ir.Op, x *ir.Node) *ir.Node {
 	}
 	shards := attr("shards", s.shards)
 	given := s.link
-	if few := map[ir.Op]ir.Op{allReduce: allReduceFew, allGather: allGatherFew}[op]; s.waits && elements <= fewValues {
-		op, s.Waits = few, true
+	if s.waits && elements <= fewValues { // one kernel both writes and reads
+		op = map[ir.Op]ir.Op{allReduce: allReduceFew, allGather: allGatherFew}[op]
+		s.Waits = true
 	} else {
 		given = s.add(give, []*ir.Node{x, s.link}, shards)
 	}
@@ -310,8 +311,9 @@ func (s *tensorSplitter) gatherUnless(v placed, axis int) *ir.Node {
 	return s.unary(ir.OpSlice, x, attr("starts", starts), attr("limits", limits))
 }
 
-// splitNode computes the rank's part of node n if some arguments are parts: a slice along an axis, or a term of a sum
-// over all ranks. It returns false if there is no rule for such arguments.
+// splitNode computes the rank's part of node n, given arguments that are wholes, slices along an axis, or terms of a
+// sum over all ranks. It returns false if there is no rule for such arguments, or if all of them are whole after it has
+// summed the terms.
 func (s *tensorSplitter) splitNode(n *ir.Node, args []placed) (placed, bool) {
 	for i, a := range args { // only the sum of the terms is a value that ops can read
 		if a.axis == isTerm {
@@ -421,8 +423,8 @@ func (s *tensorSplitter) acrossPositions(n *ir.Node, args []placed) (placed, boo
 	return s.sliceFirstArgs(n, args, axis, sliced)
 }
 
-// matmul computes a slice of a matmul if a is cut along its rows or b along its columns, or a term if both are cut
-// along the contraction axis.
+// matmul computes a slice of a matmul if only a is cut, along its rows or a batch axis, or only b, along its columns.
+// It computes a term if b is cut along the contraction axis, and a is whole or cut in the same way.
 func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
 	a, b := n.Args()[0], n.Args()[1]
 	rows, inA := a.Rank()-2, a.Rank()-1
@@ -436,19 +438,20 @@ func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
 	result := func(axis int) (placed, bool) {
 		return placed{s.copy(n, []*ir.Node{args[0].Node, args[1].Node}, nil), axis}, true
 	}
-	outer := func(x int) bool { return x >= 0 && x < a.Rank()-2 } // whether x is a batch axis
-	switch x, y := args[0].axis, args[1].axis; {
-	case x == inA && y == inB:
+	cutA, cutB := args[0].axis, args[1].axis
+	cutsBatch := cutA >= 0 && cutA < a.Rank()-2
+	switch {
+	case cutA == inA && cutB == inB:
 		return result(isTerm)
-	case x == isWhole && y == inB:
+	case cutA == isWhole && cutB == inB:
 		args[0] = placed{s.gatherUnless(args[0], inA), inA}
 		return result(isTerm)
-	case x == isWhole && y == columns:
+	case cutA == isWhole && cutB == columns:
 		return result(n.Rank() - 1)
-	case y == isWhole && x == rows:
+	case cutB == isWhole && cutA == rows:
 		return result(n.Rank() - 2)
-	case y == isWhole && b.Rank() == 2 && outer(x):
-		return result(x)
+	case cutB == isWhole && b.Rank() == 2 && cutsBatch:
+		return result(cutA)
 	}
 	return placed{}, false
 }
@@ -484,7 +487,8 @@ func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 		if !divisible || !sameOutside(from[:x.axis], to[:axis]) {
 			continue
 		}
-		if splits := was%d.Add == 0; splits || d.Add%was == 0 { // or it merges the cut axis with axes inside of it
+		splits, merges := was%d.Add == 0, d.Add%was == 0
+		if splits || merges {
 			return placed{s.copy(n, []*ir.Node{x.Node}, s.part(to, axis)), axis}, true
 		}
 	}

@@ -123,7 +123,8 @@ func (g *Graph) set(id KernelID, k *kernel.Kernel) {
 			delete(g.values[b.Buffer].writers, id)
 		}
 	}
-	if g.kernels[id] = k; k != nil {
+	g.kernels[id] = k
+	if k != nil {
 		for _, b := range touched(k) {
 			if b.Read {
 				g.values[b.Buffer].readers[id] = true
@@ -136,8 +137,8 @@ func (g *Graph) set(id KernelID, k *kernel.Kernel) {
 	g.levels, g.places = nil, nil // they are computed again when needed
 }
 
-// Replace replaces a kernel by others, in order. The last one keeps the ID, and Replace returns the IDs of the others.
-// Without others it removes the kernel.
+// Replace replaces a kernel by the kernels `by`, which run in that order in its place. The last of them keeps the ID,
+// and Replace returns the new IDs of those before it. If `by` is empty, it removes the kernel.
 func (g *Graph) Replace(id KernelID, by ...*kernel.Kernel) (before []KernelID) {
 	if len(by) == 0 {
 		g.set(id, nil)

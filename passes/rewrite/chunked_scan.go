@@ -91,8 +91,8 @@ func (c *chunkedScan) isFaster() bool {
 			{Batch: groups, Rows: rows, Columns: keys, Depth: size},   // amounts that chunks add to the states
 			{Batch: groups, Rows: size, Columns: rows, Depth: keys},   // results of the states before chunks
 			{Batch: heads, Rows: size, Columns: values, Depth: size}}} // results of the chunk's own time steps
-	of := ir.Dim{Add: batch * c.heads.Add * values}
-	steps := kernel.Work{Form: kernel.FormSteps, Rows: of, Columns: c.keys, Depth: ir.Dim{Add: c.times}, Launches: 1}
+	stateRows := ir.Dim{Add: batch * c.heads.Add * values}
+	steps := kernel.Work{Form: kernel.FormSteps, Rows: stateRows, Columns: c.keys, Depth: ir.Dim{Add: c.times}, Launches: 1}
 	time := func(w kernel.Work) float64 { return c.pricer.Price(kernel.Rewrite{Work: &w}).After }
 	return float64(chunkMargin*time(chunks)) < time(steps)
 }
@@ -190,14 +190,14 @@ func (c *chunkedScan) states() *ir.Node {
 func (c *chunkedScan) results(states *ir.Node) *ir.Node {
 	size, rows := ir.D(chunkTimes), c.numel(ir.Shape{c.each, c.values})
 	across := attr("transpose_b", true)
-	// of has the part of the results that comes from the state before the chunk, weights the part from its own time
-	// steps.
-	of := c.binary(ir.OpMatMul, c.q, c.reshape(states, c.shape(c.groups, rows, c.keys)), across)
-	of = c.swapAxes(c.reshape(of, c.shape(c.groups, size, c.each, c.values)), 3, 4)
+	// The results are the sum of two parts. One comes from the state before the chunk.
+	fromState := c.binary(ir.OpMatMul, c.q, c.reshape(states, c.shape(c.groups, rows, c.keys)), across)
+	fromState = c.swapAxes(c.reshape(fromState, c.shape(c.groups, size, c.each, c.values)), 3, 4)
 	decayed := c.unary(ir.OpExp, c.between(func(x *ir.Node) *ir.Node { return x }, nil))
-	of = c.binary(ir.OpMul, c.reshape(of, c.shape(c.heads, size, c.values)),
+	fromState = c.binary(ir.OpMul, c.reshape(fromState, c.shape(c.heads, size, c.values)),
 		c.reshape(decayed, c.shape(c.heads, size, ir.D(1))))
 
+	// The other comes from the chunk's own time steps: their values, times a weight for each pair of time steps.
 	pairs := c.reshape(c.binary(ir.OpMatMul, c.q, c.k, across), c.shape(c.groups, ir.D(1), size, size))
 	later := func(x *ir.Node) *ir.Node { return c.reshape(x, c.shape(c.groups, c.each, size, ir.D(1))) }
 	earlier := func(x *ir.Node) *ir.Node { return c.reshape(x, c.shape(c.groups, c.each, ir.D(1), size)) }
@@ -207,7 +207,7 @@ func (c *chunkedScan) results(states *ir.Node) *ir.Node {
 	weights = c.where(c.binary(ir.OpLe, c.iota(plane, 1), c.iota(plane, 0)), weights, c.scalar(ir.F32, 0))
 	y := c.binary(ir.OpMatMul, c.reshape(weights, c.shape(c.heads, size, size)), c.v)
 
-	y = c.swapAxes(c.binary(ir.OpAdd, y, of), 2, 3)
+	y = c.swapAxes(c.binary(ir.OpAdd, y, fromState), 2, 3)
 	y = c.reshape(y, ir.Shape{c.batch, {Add: c.chunks * chunkTimes}, c.heads, c.values})
 	return c.sliceAxis(y, 1, 0, c.times)
 }

@@ -76,7 +76,8 @@ func (c *cut) findLongestRun(s ir.Shape) bool {
 	for first := 0; first < len(s); first++ {
 		n := int64(1)
 		for last := first; last < len(s) && c.folded[last] && s[last].IsStatic(); last++ {
-			if n *= s[last].Add; n > c.Length {
+			n *= s[last].Add
+			if n > c.Length {
 				c.First, c.Last, c.Length = first, last, n
 			}
 		}
@@ -117,7 +118,7 @@ func (c *cut) chooseInterleaved(rows, length, inner int64, twice bool) bool {
 		lanes *= 8
 	}
 	chunk := int64(sideChunk)
-	for chunk*lanes < length*rows && 4*chunk*c.Block <= c.Length {
+	for chunk*lanes < length*rows && 4*chunk*c.Block <= c.Length { // more chunks than lanes, so longer ones will do
 		chunk *= 2
 	}
 	c.Len = chunk
@@ -153,9 +154,8 @@ func replaced(s ir.Shape, first, last int, extents []int64) ir.Shape {
 	return append(out, s[last+1:]...)
 }
 
-// axes returns the folded axes of a tensor in which n axes replace axes First to Last. Of these n axes it includes only
-// the listed ones, counted from 0. So, if Count, Len and Block replace
-// them, axes(3, 1) folds along Len.
+// axes returns the folded axes of a tensor in which n axes replace axes First to Last. Of the n axes it includes only
+// the given ones, counted from 0. For example, axes(3, 1) folds along Len if Count, Len and Block are the n axes.
 func (c *cut) axes(n int, of ...int) []int64 {
 	var list []int64
 	for i := range c.First {

@@ -83,7 +83,8 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 	p := attentionPartsOf(args[0], args[1])
 	scores, _ := r.scores(n, args)
 	probs := r.unary(ir.OpSoftmax, scores, attr("axis", -1))
-	if len(args) > 4 {
+	hasSinks := len(args) > 4
+	if hasSinks {
 		probs = r.softmaxWithSink(scores, r.sinkColumn(args[4], p))
 	}
 	zeroNaN := n.Attrs().Bool("zero_nan")
@@ -91,7 +92,6 @@ func (r *rewriter) attention(n *ir.Node, args []*ir.Node) *ir.Node {
 		probs = r.where(r.unary(ir.OpIsNaN, probs), r.scalar(p.wide, 0), probs)
 	}
 	out := r.reshape(r.binary(ir.OpMatMul, r.castTo(probs, n.DType()), args[2]), n.Shape())
-	hasSinks := len(args) > 4
 	if p.keys.Min() == 0 && !hasSinks && !zeroNaN && !emptyWith(p.queries, p.keys) { // the softmax of no scores
 		out = r.whereEmpty(p.keys, math.NaN(), out)
 	}
@@ -125,8 +125,8 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 	unseen := r.binary(ir.OpOr, r.binary(ir.OpEq, scores, none), r.binary(ir.OpEq, column(args[4]), none))
 	weights = r.where(unseen, r.scalar(p.wide, 0), weights)
 	of := n.Attrs().String_("of")
-	// d is the gradient of the scores before scaling, times the scale.
-	if of != "v" {
+	left := weights // the left operand of the matmul
+	if of != "v" {  // left is the gradient of q*k, the scores before scaling
 		d := r.binary(ir.OpSub,
 			r.binary(ir.OpMatMul, grad, r.castTo(args[2], p.wide), attr("transpose_b", true)), column(args[5]))
 		if slope != nil {
@@ -134,28 +134,28 @@ func (r *rewriter) attentionGrad(n *ir.Node, args []*ir.Node) *ir.Node {
 		}
 		d = r.times(r.binary(ir.OpMul, weights, d), analysis.AttentionScale(n))
 		// 0 times an infinite d would be NaN.
-		weights = r.where(r.binary(ir.OpEq, weights, r.scalar(p.wide, 0)), weights, d)
+		left = r.where(r.binary(ir.OpEq, weights, r.scalar(p.wide, 0)), weights, d)
 	}
 	if of == "q" {
-		out := r.binary(ir.OpMatMul, weights, r.castTo(args[1], p.wide))
+		out := r.binary(ir.OpMatMul, left, r.castTo(args[1], p.wide))
 		return r.castTo(r.reshape(out, n.Shape()), n.DType())
 	}
 	from := args[0]
 	if of == "v" {
 		from = args[3]
 	}
-	out := r.binary(ir.OpMatMul, r.reshape(weights, p.shape(p.heads, p.queries, p.keys)), r.castTo(from, p.wide),
+	out := r.binary(ir.OpMatMul, r.reshape(left, p.shape(p.heads, p.queries, p.keys)), r.castTo(from, p.wide),
 		attr("transpose_a", true))
 	return r.castTo(out, n.DType())
 }
 
-// softmaxWithSink returns the softmax of the scores together with one sink score per row, the sink. It leaves out the
+// softmaxWithSink returns the softmax of each row of scores and one more score per row, the sink. It leaves out the
 // sink's weight, so that the weights of a row add up to less than 1.
 func (r *rewriter) softmaxWithSink(scores, sink *ir.Node) *ir.Node {
 	top := r.binary(ir.OpMax, r.foldAlong(ir.OpReduceMax, scores, -1), sink)
 	weights := r.unary(ir.OpExp, r.binary(ir.OpSub, scores, top))
-	weight := r.unary(ir.OpExp, r.binary(ir.OpSub, sink, top))
-	return r.binary(ir.OpDiv, weights, r.binary(ir.OpAdd, r.foldAlong(ir.OpSum, weights, -1), weight))
+	sinkWeight := r.unary(ir.OpExp, r.binary(ir.OpSub, sink, top))
+	return r.binary(ir.OpDiv, weights, r.binary(ir.OpAdd, r.foldAlong(ir.OpSum, weights, -1), sinkWeight))
 }
 
 // emptyWith reports whether extent t is 0 in every run in which extent s is 0.

@@ -153,7 +153,8 @@ func literal(t ir.DType, digit string) string {
 // registerKeyFold registers the two kernels of a mode for dtype t. typ is the GLSL type of a value.
 func registerKeyFold(mode string, t ir.DType, typ string) keyFold {
 	f := keyFoldWriter{mode: mode, dtype: t, seen: t, typ: typ}
-	if f.pair = t == ir.I64; f.pair {
+	f.pair = t == ir.I64
+	if f.pair {
 		f.seen = ir.U32
 	}
 	f.fold, f.none = foldGLSL(mode, t)

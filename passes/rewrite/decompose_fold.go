@@ -168,12 +168,11 @@ func (f *longFold) step(s ir.Step, fold *ir.Fold, whole folding) *ir.Node {
 		if whole.first != nil {
 			e.first = f.spreadTo(whole.first, p)
 		}
-		// The contribution of each chunk to the result of the row.
-		given := f.foldAgain(s.By, p, e.scalar(s.Merge.Part))
+		contribution := f.foldAgain(s.By, p, e.scalar(s.Merge.Part)) // of the piece to the row's result
 		if out == nil {
-			out = given
+			out = contribution
 		} else {
-			out = f.binary(analysis.CombineOps[s.By], out, given)
+			out = f.binary(analysis.CombineOps[s.By], out, contribution)
 		}
 	}
 	return out

@@ -71,7 +71,8 @@ func (f fourierSteps) allFrequencies(x *ir.Node, n int64) *ir.Node {
 	for i := range keep {
 		keep[i] = 1
 	}
-	if keep[1] = 0; n%2 == 0 { // keep has a pair (real, imaginary) per frequency
+	keep[1] = 0 // keep has a pair (real, imaginary) per frequency
+	if n%2 == 0 {
 		keep[2*bins-1] = 0
 	}
 	x = f.binary(ir.OpMul, x, f.table(x.DType(), keep, int(bins), 2))
@@ -105,7 +106,7 @@ func firstStep(n int) int {
 	steps := math.Ceil(math.Log(float64(n))/math.Log(maxStep) - 1e-9)
 	best, distance := n, math.Inf(1)
 	for a := 2; a <= maxStep; a++ {
-		// The best divisor of n is nearest to its root of degree steps.
+		// The best divisor a of n is the one with a^steps nearest to n.
 		if d := math.Abs(float64(steps*math.Log(float64(a))) - math.Log(float64(n))); n%a == 0 && d < distance {
 			best, distance = a, d
 		}
@@ -195,7 +196,8 @@ func (f fourierSteps) convolution(x *ir.Node, scale float64) *ir.Node {
 	return f.reshape(f.times(x, chirp, n), ir.Shape{rows, ir.D(n), ir.D(2)})
 }
 
-// times multiplies pairs x[..., dims, 2] by complex numbers, or for the inverse by their conjugates.
+// times multiplies pairs x[..., dims, 2] by complex numbers, or for the inverse by their conjugates. The product of
+// pair (a, b) and z is (a, b)*re(z) + (b, a)*(-im(z), im(z)).
 func (f fourierSteps) times(x *ir.Node, factors []complex128, dims ...int) *ir.Node {
 	re, im := make([]float64, 0, len(factors)), make([]float64, 0, 2*len(factors))
 	for _, z := range factors {

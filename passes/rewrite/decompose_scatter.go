@@ -240,7 +240,8 @@ func (r scatters) foldOfEach(l destinations, last, updates *ir.Node) *ir.Node {
 	if l.at != nil {
 		form = r.form(l.scatterSize, l.along)
 	}
-	if row := updates.Rank() - 1; form == kernel.FormCompare && l.elements {
+	if form == kernel.FormCompare && l.elements {
+		row := updates.Rank() - 1
 		_, others := r.pairs(r.swapAxes(updates, l.axis, row))
 		return r.swapAxes(r.foldHits(r.equal(l), others, -1, l.mode), l.axis, row)
 	}

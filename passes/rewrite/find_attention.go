@@ -107,7 +107,8 @@ func withoutNaN(n *ir.Node) (p, test *ir.Node) {
 	}
 	test = n.Arg(0)
 	zero, ok := scalarOf(n.Arg(1))
-	if p = n.Arg(2); test.Arg(0) != p || !ok || zero != 0 || !keepsShape(n, p) {
+	p = n.Arg(2)
+	if test.Arg(0) != p || !ok || zero != 0 || !keepsShape(n, p) {
 		return nil, nil
 	}
 	return p, test
@@ -144,8 +145,9 @@ type scoreFinder struct {
 
 // find reports whether n times a factor can be the scores of an attention, and records the attention in s.
 func (f *scoreFinder) find(s *foundAttention, n *ir.Node, factor float64) bool {
-	// Steps bound the search, and each op must have no other reader, because it vanishes.
-	if f.steps--; f.steps < 0 || !f.once(n) || !isScoreType(n.DType()) {
+	f.steps-- // bounds the search
+	// Each op must have no other reader, because it vanishes.
+	if f.steps < 0 || !f.once(n) || !isScoreType(n.DType()) {
 		return false
 	}
 	if s.passes(n) {
@@ -229,7 +231,10 @@ func scalarWithin(n *ir.Node, depth int) (float64, bool) {
 		return 0, false
 	case n.Op() == ir.OpConst && n.Shape().MaxElems() == 1 && !n.DType().IsBlock():
 		v, err := n.Attrs().Data("data").Floats()
-		return append(v, 0)[0], err == nil && len(v) == 1 // 0 if the constant is empty
+		if err != nil || len(v) != 1 {
+			return 0, false
+		}
+		return v[0], true
 	case n.Op() == ir.OpReshape, n.Op() == ir.OpBroadcast, n.Op() == ir.OpSqueeze, n.Op() == ir.OpUnsqueeze:
 		return scalarWithin(n.Arg(0), depth-1)
 	}

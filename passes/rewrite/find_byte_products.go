@@ -45,11 +45,11 @@ func newDequantized(n *ir.Node, summed []bool) *dequantized {
 	// The argument of the transpose has the summed axes at other positions.
 	if n.Op() == ir.OpTranspose {
 		d.perm = n.Attrs().Ints("perm")
-		of := make([]bool, len(summed))
+		unpermuted := make([]bool, len(summed))
 		for i, p := range d.perm {
-			of[p] = summed[i]
+			unpermuted[p] = summed[i]
 		}
-		n, summed = n.Arg(0), of
+		n, summed = n.Arg(0), unpermuted
 	}
 	if n.DType() != ir.F32 {
 		return nil
@@ -80,48 +80,54 @@ func (d *dequantized) inside(n *ir.Node, same func(*ir.Node) bool) *ir.Node {
 	if d.zero != nil { // the zero point is the innermost
 		return nil
 	}
+	var x *ir.Node // n is x*mul + add, up to a tensor that d records
 	mul, add := 1.0, 0.0
 	switch n.Op() {
 	case ir.OpAffine:
-		mul, add = n.Attrs().Float("mul"), n.Attrs().Float("add")
-		n = n.Arg(0)
+		x, mul, add = n.Arg(0), n.Attrs().Float("mul"), n.Attrs().Float("add")
 	case ir.OpAdd, ir.OpSub, ir.OpMul, ir.OpDiv:
-		x, y := n.Arg(0), n.Arg(1)
-		v, isNumber := scalarOf(y)
-		if !isNumber && (n.Op() == ir.OpAdd || n.Op() == ir.OpMul) && !keepsShape(n, x) {
-			x, y = y, x
-			v, isNumber = scalarOf(y)
-		}
-		// A tensor inside of an addition would scale or shift the added number too, which d cannot represent.
-		if !keepsShape(n, x) || !isNumber && (d.number != 0 || !same(y)) {
-			return nil
-		}
-		switch {
-		case isNumber && n.Op() == ir.OpAdd:
-			add = v
-		case isNumber && n.Op() == ir.OpSub:
-			add = -v
-		case isNumber && n.Op() == ir.OpMul:
-			mul = v
-		case isNumber:
-			mul = 1 / v
-		case n.Op() == ir.OpMul && d.scale == nil:
-			d.scale = y
-		case n.Op() == ir.OpSub:
-			d.zero = y
-		default:
-			return nil
-		}
-		n = x
-	default:
-		return nil
+		x, mul, add = d.insideBinary(n, same)
 	}
-	if mul == 0 || !isFinite(mul) {
+	if x == nil || mul == 0 || !isFinite(mul) {
 		return nil
 	}
 	// factor*(x*mul + add - number) = factor*mul*(x - (number-add)/mul).
 	d.factor, d.number = d.factor*mul, (d.number-add)/mul
-	return n
+	return x
+}
+
+// insideBinary is inside for an op n of two arguments: n is x*mul + add if the other argument is a number. If it is a
+// tensor, insideBinary records it as the scale or zero point, and returns mul 1 and add 0. It returns x nil if n has no
+// such form.
+func (d *dequantized) insideBinary(n *ir.Node, same func(*ir.Node) bool) (x *ir.Node, mul, add float64) {
+	x, y := n.Arg(0), n.Arg(1)
+	v, isNumber := scalarOf(y)
+	commutes := n.Op() == ir.OpAdd || n.Op() == ir.OpMul
+	if !isNumber && commutes && !keepsShape(n, x) {
+		x, y = y, x
+		v, isNumber = scalarOf(y)
+	}
+	// A tensor inside of an addition would scale or shift the added number too, which d cannot represent.
+	if !keepsShape(n, x) || !isNumber && (d.number != 0 || !same(y)) {
+		return nil, 0, 0
+	}
+	switch {
+	case isNumber && n.Op() == ir.OpAdd:
+		return x, 1, v
+	case isNumber && n.Op() == ir.OpSub:
+		return x, 1, -v
+	case isNumber && n.Op() == ir.OpMul:
+		return x, v, 0
+	case isNumber:
+		return x, 1 / v, 0
+	case n.Op() == ir.OpMul && d.scale == nil:
+		d.scale = y
+	case n.Op() == ir.OpSub:
+		d.zero = y
+	default:
+		return nil, 0, 0
+	}
+	return x, 1, 0
 }
 
 // isByteValue reports whether n is a cast from i8 or u8 to f32.
@@ -195,7 +201,8 @@ func newInt8Matmul(n *ir.Node) *int8Matmul {
 		for _, axis := range p.summedAxes(i) {
 			summed[axis] = true
 		}
-		if p.ops[i] = newDequantized(n.Arg(i), summed); p.ops[i] == nil {
+		p.ops[i] = newDequantized(n.Arg(i), summed)
+		if p.ops[i] == nil {
 			return nil
 		}
 	}
@@ -349,16 +356,16 @@ func (p *int8Matmul) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 	without := func(names ...string) ir.Attrs {
 		return slices.DeleteFunc(slices.Clone(attrs), func(a ir.Attr) bool { return slices.Contains(names, a.Name) })
 	}
-	has := slices.ContainsFunc(slices.Concat(win.Low, win.High), func(n int64) bool { return n > 0 })
+	pads := slices.ContainsFunc(slices.Concat(win.Low, win.High), func(n int64) bool { return n > 0 })
 	switch {
-	case has && d.zero == nil:
+	case pads && d.zero == nil:
 		around := int64(d.number)
 		// as the operand itself was shifted to i8
 		if d.bytes.DType() == ir.U8 {
 			around -= 128
 		}
 		attrs = append(without("padding_value"), attr("padding_value", around))
-	case has:
+	case pads:
 		zero := p.signed(p.permuted(d, p.mapped(d.zero)))
 		images := []int64{0, 0} // batch and channels are not padded
 		x = p.unary(ir.OpPad, p.binary(ir.OpXor, x, zero), attr("low", slices.Concat(images, win.Low)),

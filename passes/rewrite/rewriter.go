@@ -25,10 +25,12 @@ func rewrite(g *ir.Graph, pricer kernel.Pricer,
 	f func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node) (*ir.Graph, error) {
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (out *ir.Node, err error) {
 		defer bailout.Caught(&err)
-		if out = f(&rewriter{nodes{rw.New, n.Pos()}, pricer, rw.Mapped}, n, args); out != nil {
-			return out, nil
+		r := &rewriter{nodes: nodes{g: rw.New, pos: n.Pos()}, pricer: pricer, mapped: rw.Mapped}
+		out = f(r, n, args)
+		if out == nil {
+			return rw.Copy(n, args)
 		}
-		return rw.Copy(n, args)
+		return out, nil
 	})
 }
 

@@ -138,7 +138,8 @@ func (r *rewriter) roundToBytes(x *ir.Node) *ir.Node {
 		return r.unary(ir.OpBitcast, x, attr("dtype", t))
 	}
 	word := func(v uint32) *ir.Node { return r.scalar(ir.U32, float64(v)) }
-	// steps is 127/top, with the quotient of the mantissas by an integer division: devices divide floats differently.
+	// steps is 127/top, by an integer division of mantissas, because devices divide floats differently. For a mantissa
+	// of 16 bits and exponent bits e, top is mantissa * 2^(e-142). So steps is quotient * 2^(117-e).
 	bits := as(ir.U32, top)
 	const exponents = 0x7f800000 // the exponent bits of an f32
 	mantissa := r.binary(ir.OpOr, word(0x8000), r.binary(ir.OpAnd, word(0x7fff), r.binary(ir.OpShr, bits, word(8))))

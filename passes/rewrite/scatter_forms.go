@@ -170,7 +170,8 @@ func (r scatters) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 		// Float atomics may be slower than compare-and-swap, or missing.
 		_, float := a.kernel(r, s)
 		_, swap := scatterSwap.kernel(r, s)
-		if a.swaps = r.time(swap) < r.time(float); a.swaps {
+		a.swaps = r.time(swap) < r.time(float)
+		if a.swaps {
 			a.accumulationOps = scatterSwap
 		}
 	case s.mode == "add" && s.t == ir.I64:
@@ -189,7 +190,8 @@ func (r scatters) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 // there is none, the work takes infinite time.
 func (a accumulationOps) kernel(r scatters, s scatterSize) (op ir.Op, best kernel.Work) {
 	each, slots, words := s.elements(s.updates), s.elements(s.base[:2])*float64(s.updates[2].Max()), float64(a.words)
-	pass, others := each*(4+float64(s.t.BlockBytes())), inFlight/max(slots, 1)
+	pass := each * (4 + float64(s.t.BlockBytes())) // bytes of all updates and their indices
+	others := inFlight / max(slots, 1)             // updates in flight to the same destination
 	best.Bytes = math.Inf(1)
 	for i, kind := range accumulationKinds {
 		w := kernel.Work{Bytes: pass, Scattered: float64(each * words)}
@@ -337,6 +339,7 @@ func (r scatters) bitsAsFloat(x *ir.Node) *ir.Node {
 // lowestBit returns how many bits a fixed-point sum of n floats keeps below the last bit of the largest float, so that
 // the sum fits in 63 bits.
 func lowestBit(n int64) int {
+	// A float has a significand of 24 bits, and the sum of n numbers has at most bits.Len64(n) bits more than each.
 	return min(62-24-bits.Len64(uint64(n)), 31)
 }
 

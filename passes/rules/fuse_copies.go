@@ -116,7 +116,8 @@ func divisorOf(k *kernel.Kernel, axis int) int64 {
 // coordinates inverts a linear index: at(x, axis) returns the coordinate along axis of the point at which index has the
 // value x. ok is false unless index enumerates the points of the shape from 0 without gaps, with the axes in any order.
 func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, axis int) kernel.Index, ok bool) {
-	steps, rest := make([]kernel.Index, len(shape)), index // steps are the index's steps along the axes that have any
+	// index is the sum of coordinate*step over the axes, plus rest. Only a constant rest of 0 is allowed.
+	steps, rest := make([]kernel.Index, len(shape)), index
 	for axis, d := range shape {
 		step, ok := index.Stride(axis)
 		if !ok || d.IsStatic() && d.Add < 1 {
@@ -129,7 +130,7 @@ func coordinates(shape ir.Shape, index kernel.Index) (at func(x kernel.Index, ax
 		return nil, false
 	}
 	strides := make([]ir.Dim, len(shape)) // strides has the same steps, as dims
-	next := ir.D(1)                       // the step of the next axis, from the innermost one out
+	next := ir.D(1)                       // the step that an axis must have: the product of the extents so far
 	for range shape {
 		axis := slices.IndexFunc(steps, func(s kernel.Index) bool { return s.Equal(kernel.DimIndex(next)) })
 		if axis < 0 {
@@ -169,14 +170,16 @@ func (c copying) storedBy(p *kernel.Kernel, keep bool) *kernel.Kernel {
 				continue
 			}
 			value := m.Value(st.Value)
-			if to.Name = from.Name; keep {
+			to.Name = from.Name
+			if keep {
 				to.Name += "_copy"
 				if from.DType != to.DType {
 					to.Name = from.Name + "_" + to.DType.String()
 				}
 				stores = append(stores, m.Store(st))
 			}
-			if st.Index = m.Index(st.Index); c.place != nil {
+			st.Index = m.Index(st.Index)
+			if c.place != nil {
 				st.Index = c.place(st.Index)
 			}
 			st.Value = m.Builder.Cast(to.DType, m.Builder.Cast(from.DType, value)) // both roundings, as before

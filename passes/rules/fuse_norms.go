@@ -120,8 +120,8 @@ type normFuser struct {
 	ok      bool
 }
 
-// matmuls returns the matmuls of rows that the norm has not multiplied by the row factors, and records these in
-// f.factors. The rows are f32: without the factor they may have any magnitude.
+// matmuls returns the matmuls of rows that the norm has not multiplied by the row factors, and records the factors in
+// f.factors. The matmuls read f32 rows, because rows without the factor may have any magnitude.
 func (f *normFuser) matmuls(m *kernel.Mapping,
 	axes func(axis int, extent ir.Dim) kernel.Index) (matmuls []kernel.MatMul) {
 	k := m.From

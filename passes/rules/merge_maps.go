@@ -58,8 +58,8 @@ func isPlainMap(k *kernel.Kernel) bool {
 	return k.Family == kernel.FamilyMap && k.Custom == nil && k.Guard == nil && k.Fault == nil
 }
 
-// canMerge reports whether one kernel can compute what map k and another kernel compute: that is also a map over the
-// same points, and both together do not bind too many buffers.
+// canMerge reports whether map k and another kernel can become one kernel: the other kernel must be a map over the same
+// points, and both together must not bind too many buffers.
 func (o *Optimizer) canMerge(k, other *kernel.Kernel) bool {
 	if !isPlainMap(other) || !slices.Equal(k.Parallel, other.Parallel) {
 		return false

@@ -159,12 +159,12 @@ type operandStore struct {
 // layOut determines the axes and the shape of the stored operand: batch axes, then rows and the contraction axis, or
 // the reverse of these two if the schedule wants the contraction axis outermost (Across).
 func (o *operandStore) layOut() {
-	r := len(o.k.Parallel)
-	row := r - 2
+	rank := len(o.k.Parallel) // the last two axes of a matmul are its rows and columns
+	row := rank - 2
 	if o.isB {
-		row = r - 1
+		row = rank - 1
 	}
-	for axis, d := range o.k.Parallel[:r-2] {
+	for axis, d := range o.k.Parallel[:rank-2] {
 		if o.Operand.Uses(axis) {
 			o.axes, o.shape = append(o.axes, axis), append(o.shape, d)
 		}
@@ -263,9 +263,11 @@ func readStored(k *kernel.Kernel, all []*operandStore) *kernel.Kernel {
 			for _, o := range all {
 				at := make([]kernel.Index, len(o.axes))
 				for i, axis := range o.axes {
-					if at[i] = kernel.Axis(axis, depth); axis != fold {
-						at[i] = kernel.Axis(axis, k.Parallel[axis])
+					extent := depth
+					if axis != fold {
+						extent = k.Parallel[axis]
 					}
+					at[i] = kernel.Axis(axis, extent)
 				}
 				bind := m.Bind(o.binding(kernel.Binding{Read: true}))
 				stored[o.Operand] = m.Builder.Load(bind, o.dtype, kernel.Linear(o.shape, at), o.name())
@@ -305,7 +307,8 @@ const (
 func resolveBF16x3(k *kernel.Kernel, split bool) *kernel.Kernel {
 	return kernel.Map(k, kernel.Edit{MatMuls: func(m *kernel.Mapping) (matmuls []kernel.MatMul) {
 		for _, p := range k.MatMuls {
-			if p.BF16x3 = false; split {
+			p.BF16x3 = false
+			if split {
 				p.Operands = ir.BF16
 			}
 			matmuls = append(matmuls, m.MatMul(p))

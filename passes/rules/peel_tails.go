@@ -33,9 +33,10 @@ func PeelTails(o *Optimizer, id plan.KernelID) (list []Proposal) {
 		for _, other := range tails {
 			if other.Axis != t.Axis && !t.Only && !other.Only {
 				rest, second := cutTail(whole, other)
-				p.What = fmt.Sprintf("%s, then axis %d at %d", what, other.Axis, other.From)
-				p.Changes = []Change{{id, []*kernel.Kernel{rest, tail, second}}}
-				list = append(list, p)
+				both := propose(fmt.Sprintf("%s, then axis %d at %d", what, other.Axis, other.From), id,
+					rest, tail, second)
+				both.Margin = tailMargin
+				list = append(list, both)
 			}
 		}
 	}

@@ -120,7 +120,8 @@ func (o *Optimizer) decide(rule string, id plan.KernelID, list []Proposal) {
 		case p.Default && best < 0:
 			best = i // until one with a gain comes
 		case !p.Default && o.pricer != nil:
-			if d.Estimate = o.pricer.Price(w); d.Gain() > most {
+			d.Estimate = o.pricer.Price(w)
+			if d.Gain() > most {
 				best, most = i, d.Gain()
 			}
 		}

@@ -34,7 +34,8 @@ func (r *run) computeAttentionRow(keys int64, elements int) {
 	sum, undef := 0.0, false
 	for i, s := range scores {
 		// Scores count in powers of 2, not of e. The largest weight is 1, so that none overflows.
-		if s.f = math.Exp2(s.f - top); top == math.Inf(-1) {
+		s.f = math.Exp2(s.f - top)
+		if top == math.Inf(-1) {
 			s.f = 0 // no key counts
 		}
 		scores[i] = s

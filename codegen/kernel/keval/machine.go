@@ -136,8 +136,10 @@ func (m *Machine) allocate(buf int) memory {
 		return m.loadWeight(buf)
 	}
 	mem := memory{bytes: make([]byte, b.Bytes)}
-	for i := 0; b.Kind == kernel.BufGrids && i+4 <= len(mem.bytes); i += 4 { // each step here has one workgroup
-		mem.bytes[i] = 1
+	if b.Kind == kernel.BufGrids { // each step here has one workgroup: the words are 1
+		for i := 0; i+4 <= len(mem.bytes); i += 4 {
+			mem.bytes[i] = 1
+		}
 	}
 	return mem
 }

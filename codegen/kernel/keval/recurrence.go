@@ -38,11 +38,13 @@ func (r *run) nextState(state []number) (y number) {
 	c, key := r.k.Recurrence, r.k.KeyAxis()
 	var read number // the sum over keys of state*A
 	for j, s := range state {
-		if r.moveAlong(key, int64(j)); c.A != nil {
-			a := r.value(c.A)
-			read.f += float64(s.f * a.f)
-			read.undef = read.undef || s.undef || a.undef
+		if c.A == nil {
+			break
 		}
+		r.moveAlong(key, int64(j))
+		a := r.value(c.A)
+		read.f += float64(s.f * a.f)
+		read.undef = read.undef || s.undef || a.undef
 	}
 	for j, s := range state {
 		r.moveAlong(key, int64(j))
