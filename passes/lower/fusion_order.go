@@ -164,8 +164,8 @@ func (f *Fusion) sortClusters() map[*Cluster]int {
 	return f.cycles(waiting)
 }
 
-// cycles returns the clusters that depend on each other, with the number of their group. Groups are the strongly
-// connected components (Tarjan 1972) of more than one cluster.
+// cycles returns the clusters that depend on each other, with the number of their group. It looks only at the keys of
+// among. Groups are the strongly connected components (Tarjan 1972) of more than one cluster.
 func (f *Fusion) cycles(among map[*Cluster]int) map[*Cluster]int {
 	groups := map[*Cluster]int{}
 	// number is the order of the visits. low is the smallest number among the open clusters that a cluster can reach.

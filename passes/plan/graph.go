@@ -156,8 +156,8 @@ func (g *Graph) Replace(id KernelID, by ...*kernel.Kernel) (before []KernelID) {
 	return before
 }
 
-// RunOnce marks kernels to run only when the program is loaded. It moves them before all others. They must not depend
-// on other kernels.
+// RunOnce marks kernels to run only when the program is loaded. It moves them, in the order of ids, before all others.
+// ids must have all such kernels, and they must not depend on other kernels.
 func (g *Graph) RunOnce(ids []KernelID) {
 	for _, id := range ids {
 		g.once[id] = true

@@ -201,7 +201,7 @@ func (r *rewriter) triangle(n, x *ir.Node, compare ir.Op) *ir.Node {
 	s := n.Shape()
 	plane := s[len(s)-2:]
 	column := r.binary(ir.OpSub, r.iota(plane, 1), r.iota(plane, 0))
-	limit := min(max(n.Attrs().Int("k"), -1<<31), 1<<31-1)
+	limit := min(max(n.Attrs().Int("k"), math.MinInt32), math.MaxInt32) // columns and rows are i32
 	keep := r.binary(compare, column, r.scalar(ir.I32, float64(limit)))
 	return r.where(keep, x, r.scalar(n.DType(), 0))
 }
@@ -285,9 +285,10 @@ func (r *rewriter) orderByCounting(n, x *ir.Node) *ir.Node {
 // of the innermost axis.
 func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
 	s := x.Shape()
-	outer, n := s[:len(s)-1:len(s)-1], s[len(s)-1]
-	return r.reshape(x, append(append(ir.Shape{}, outer...), n, ir.D(1))), r.reshape(x,
-		append(append(ir.Shape{}, outer...), ir.D(1), n))
+	outer, n := s[:len(s)-1], s[len(s)-1]
+	column = r.reshape(x, slices.Concat(outer, ir.Shape{n, ir.D(1)}))
+	row = r.reshape(x, slices.Concat(outer, ir.Shape{ir.D(1), n}))
+	return column, row
 }
 
 // before returns whether a comes before b in sorted order. NaN is last in ascending and first in descending order.

@@ -30,9 +30,11 @@ func (r *rewriter) causalConv1D(n *ir.Node, args []*ir.Node) *ir.Node {
 	taps := r.byTap(w)
 	var y *ir.Node
 	for k := range size { // each tap has a concat of its own, which costs nothing because no other op reads it
-		z := state // has the rows k to k+T-1 of a short x, which would otherwise share a stored concat
-		from := k
-		if t := s[axis]; !t.IsStatic() || k+t.Add > size-1 {
+		// The tap multiplies rows k to k+T-1 of the state followed by x. The state alone has them if x is short. A
+		// concat would then be the same for several taps, and so be stored.
+		z, from := state, k
+		inState := s[axis].IsStatic() && k+s[axis].Add <= size-1
+		if !inState {
 			z, from = r.rowsAfter(state, x, k), 0
 		}
 		part := r.binary(ir.OpMul, r.rowsFrom(z, axis, from, s[axis]), taps[k])
@@ -123,8 +125,9 @@ func (r *rewriter) scan(n *ir.Node, args []*ir.Node) *ir.Node {
 	return r.castTo(r.add(ir.OpDeltaRule, wide, n.Attrs()...), n.DType())
 }
 
-// doubleScan computes a delta_rule in f64 by a kernel of recurrence_ops.go. One step alone is elementwise ops and sums,
-// which fuse.
+// doubleScan computes a delta_rule in f64 by a kernel of recurrence_ops.go, or, if there is only one time step, by
+// elementwise ops and sums, which fuse. args are q, k, v, decay and state, and for a delta_rule with a correction also
+// a and b.
 func (r *rewriter) doubleScan(n *ir.Node, args []*ir.Node) *ir.Node {
 	v, state := args[2], args[4]
 	s := state.Shape()
@@ -157,8 +160,8 @@ func (r *rewriter) doubleScan(n *ir.Node, args []*ir.Node) *ir.Node {
 }
 
 // oneStep computes one time step of a scan. It returns the new state [B, H, V, K] if wantState is set, and otherwise y
-// [B, H, V, 1]. There are B batches, H heads, and V rows of K elements in the state of a head. Fusion makes one kernel
-// of both, which reads the old state once and stores the new one as it adds up y.
+// [B, H, V, 1]. There are B batches, H heads, and V rows of K elements in the state of a head. args are as for
+// doubleScan, with the decay as a factor. Fusion makes one kernel of the state and y, which reads the old state once.
 func (r *rewriter) oneStep(args []*ir.Node, wantState bool) *ir.Node {
 	state := args[4]
 	s := state.Shape()

@@ -18,7 +18,7 @@ var (
 )
 
 // newScan registers a kernel. Sixteen lanes share a row of the state, and a workgroup has eight rows. It adds up the
-// lanes' parts of y for eight time steps at once, for which 16 KiB of shared memory suffice. Every device has these.
+// lanes' parts of y for eight time steps at once, for which the 16 KiB of shared memory that every device has suffice.
 func newScan(name, doc string, more ...ir.ArgInfo) ir.Op {
 	// shared counts doubles: parts of y for eight time steps and 128 lanes.
 	shared, source := 8*128, []string{"SHARED", "", "BEFORE", "", "CORRECTION", ""}

@@ -72,6 +72,7 @@ func (n norm) fusedWith(k *kernel.Kernel) (*kernel.Kernel, bool) {
 		return nil, false
 	}
 	f := normFuser{n: n, ok: true}
+	// Map calls MatMuls first. It sets f.norm, which Phases and Stores use.
 	out := kernel.Map(k, kernel.Edit{
 		Name: n.k.Name + "_" + k.Name, Ops: slices.Concat(n.k.Ops, k.Ops),
 		MatMuls: func(m *kernel.Mapping) []kernel.MatMul { return f.matmuls(m, at) },

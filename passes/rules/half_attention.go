@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
-// HalfAttention rounds the queries, keys and values of an attention to f16 if the graph's precision allows it. A kernel
-// that computes one of these only for the attention then stores it in f16.
+// HalfAttention rounds the queries, keys and values of an attention to f16 if the graph's precision allows it. If
+// nothing but the attention reads one of these, the kernel that computes it then stores it in f16.
 func HalfAttention(o *Optimizer, id plan.KernelID) []Proposal {
 	k := o.Plan.Kernel(id)
 	if k.Family != kernel.FamilyAttention || !k.Attention.Half {

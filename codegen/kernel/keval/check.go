@@ -9,7 +9,7 @@ import (
 )
 
 // CheckHazards returns an error if two steps have no barrier between them and one writes memory that the other
-// accesses. kernels are those of the steps.
+// accesses. kernels has the kernel of each step.
 func CheckHazards(p *kernel.Program, kernels []*kernel.Kernel) error {
 	first := 0
 	for i, st := range p.Steps {
