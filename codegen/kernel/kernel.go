@@ -322,8 +322,8 @@ func (k *Kernel) otherIndices() []*Index {
 }
 
 // BF16Terms returns the number of bf16 matmuls that compute one matmul with operands split into a high and a low part
-// (see MatMul.BF16x3). That takes three. Loaded bf16 values have no low part. So it takes one less if the operand A of
-// all matmuls of the kernel consists of such values, which exactA reports, and one less for B, with exactB.
+// (see MatMul.BF16x3). It is three, and one less for each operand without low parts. exactA reports that the operands
+// A of all matmuls of the kernel are loaded bf16 values, which have no low parts, and exactB reports the same of B.
 func (k *Kernel) BF16Terms() (terms int, exactA, exactB bool) {
 	exactA, exactB = true, true
 	for _, p := range k.MatMuls {

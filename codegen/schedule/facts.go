@@ -150,9 +150,9 @@ func rowsInterleaved(k *kernel.Kernel) bool {
 }
 
 // LanesAcross reports whether consecutive invocations of a row kernel have consecutive rows, instead of being lanes of
-// the same row. It is so if a workgroup has several rows, and they are interleaved in memory, so that consecutive
-// invocations read neighbours. Kernels that store along the rows are an exception: the cache serves their reads, but
-// scattered stores take 2.4 times as long (M-kept-rows).
+// the same row. It is so if a workgroup has several rows and these are interleaved in memory: consecutive invocations
+// then read neighbours. Kernels that store along the rows are an exception: the cache serves their reads, but scattered
+// stores take 2.4 times as long (M-kept-rows).
 func LanesAcross(k *kernel.Kernel, s kernel.Row) bool {
 	return s.LanesPerRow < s.Workgroup && rowsInterleaved(k) && !storesAlongFold(k)
 }

@@ -343,8 +343,8 @@ func (o *Overwrites) reach(nodes []*ir.Node, follow func(*ir.Node) []*ir.Node) (
 }
 
 // Nested matches a write along two axes: w writes a slice of its own base back to the position that the slice was taken
-// from, after an inner write has changed a part of it. So only the elements of the inner write change. region has the
-// node of the slice and its reshapes.
+// from, after an inner write has changed a part of the slice. So only the elements of the inner write change. region
+// has the node of the slice and its reshapes.
 func (o *Overwrites) Nested(w Write) (inner Write, region []*ir.Node, ok bool) {
 	if w.Op.Op() != ir.OpDynamicUpdateSlice || w.Op.DType().IsBlock() || w.Op.Attrs().Bool("wrap") {
 		return Write{}, nil, false

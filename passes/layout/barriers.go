@@ -6,9 +6,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// insertBarriers inserts a barrier before every step with a data hazard: it accesses data that a step since the last
-// barrier wrote, or writes data that such a step read. Two steps that write different elements of a buffer have no
-// hazard.
+// insertBarriers inserts a barrier before every step with a data hazard: the step accesses data that another one since
+// the last barrier wrote, or writes data that such a step read. Two steps that write different elements of a buffer
+// have no hazard.
 func (pl *planner) insertBarriers() {
 	borders := pl.p.Borders()
 	var since []access // since the last barrier

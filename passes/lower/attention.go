@@ -271,9 +271,9 @@ func (l exprs) isMinusInf(x *kernel.Expr) *kernel.Expr {
 	return l.is(ir.OpEq, x, l.b.Float(ir.F32, math.Inf(-1)))
 }
 
-// endOfKeys returns the number of keys that a row needs to read, if a mask hides all later keys: it has the form
-// where(key < end, x, -inf). The end must be the same for all queries of heads that share keys, such as the length of a
-// prompt in a batch. It returns nil for other masks.
+// endOfKeys returns the number of keys that a row needs to read if mask has the form where(key < end, x, -inf), which
+// hides all later keys. end must be the same for all queries of heads that share keys, such as the length of a prompt
+// in a batch. endOfKeys returns nil for other masks.
 func (l *lowerer) endOfKeys(mask *kernel.Expr, key kernel.Index, keys ir.Dim) *kernel.Index {
 	for mask.Kind == kernel.ExprApply && mask.Op == ir.OpCast {
 		mask = mask.Args[0]

@@ -210,10 +210,10 @@ func (f *Fusion) place(n *ir.Node) {
 	}
 }
 
-// placeInLoop decides whether to store n, an operand of kernels that would compute each element of it several times.
-// expensive says that computing an element takes longer than loading it. It returns true if it decided: n is then
-// stored, or a matmul adds its halves inline. It returns false if no user is such a kernel, or if computing n again is
-// cheap.
+// placeInLoop decides whether to store n if the kernel of a user would compute each element of n several times.
+// expensive says that computing an element takes longer than loading it. The result is true if placeInLoop decided: n
+// is then stored, or is a sum of halves that a matmul adds inline (see partOfHalfSum). It is false if there is no such
+// user, or if computing n again is cheap.
 func (f *Fusion) placeInLoop(n *ir.Node, users []*Cluster, expensive bool) bool {
 	inline, stored := f.partOfHalfSum(n)
 	for _, c := range users {

@@ -68,9 +68,9 @@ func (l *clusterList) addReaders(n *ir.Node) {
 	}
 }
 
-// findReaders records the clusters that compute n inline or load it. For a user that a cluster stores or has as a core,
-// that is this cluster. For a user that is not stored, it is also the readers of the user. So findReaders must have run
-// for all users of n before.
+// findReaders records the readers of n, the clusters that compute n inline or load it. A user of n gives the cluster
+// that stores the user or has it as a core, and, if the user is not stored, all readers of the user. So findReaders
+// must have run for all users of n before.
 func (f *Fusion) findReaders(n *ir.Node) {
 	l := f.newList()
 	for _, u := range f.uses[n.ID()] {

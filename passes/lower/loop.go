@@ -10,8 +10,8 @@ import (
 )
 
 // sinks reports whether argument n of a loop is computed inside the loop's body instead of being passed in a buffer.
-// That is so for views and dequantized forms of weights and constants, which cost nothing to compute. The loop's first
-// arguments are the initial values of carried values, which need buffers.
+// That is so for views and dequantized forms of weights and constants, which cost nothing to compute. It is not so for
+// the loop's first arguments, the initial values of carried values, which need buffers.
 func sinks(loop, n *ir.Node) bool {
 	carried := len(ir.Results(loop))
 	return !slices.Contains(loop.Args()[:carried], n) && isWeightView(n)

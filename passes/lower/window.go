@@ -381,7 +381,7 @@ func (l *lowerer) resizeAxis(n *ir.Node, i int, from, to ir.Dim, c kernel.Index)
 
 // interpolation returns the coordinate of the first element that result coordinate c reads along an axis, before it is
 // clamped to the axis, and the weights of this and the following elements: 2 weights for linear and 4 for cubic
-// interpolation. The axis is scaled by to/from.
+// interpolation. The axis has `from` elements in the argument and `to` in the result.
 func (l exprs) interpolation(n *ir.Node, c kernel.Index,
 	from, to ir.Dim) (first *kernel.Expr, weights []*kernel.Expr) {
 	// c is at coordinate num/den of the argument: (c+1/2)*from/to - 1/2, or c*(from-1)/(to-1) if corners are aligned.

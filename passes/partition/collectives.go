@@ -290,7 +290,7 @@ func fromWords(words []uint32) []byte {
 }
 
 // ProbeGraph returns a graph with which a group of devices probes a transport. It has inputs "x", f32[values], and
-// "link", and output "y". The given number of times, it replaces x by the sum of the other devices' x: it adds the
+// "link", and output "y". It replaces x by the sum of the other devices' x, `times` times: each time it adds the
 // values of all devices and subtracts its own.
 func ProbeGraph(shards, values, times int) (*ir.Graph, error) {
 	g := ir.NewGraph("swaps")

@@ -202,9 +202,9 @@ func (s *layerSplitter) cuts(shares []float64, home map[string]int) ([]int, erro
 }
 
 // bestCut returns the end of the part that begins at position `from`, or -1 if no position is allowed. off returns the
-// distance of a cut from its ideal position, in bytes. Among the allowed cuts at most near away, bestCut takes the one
-// with the fewest bytes to pass from part to part, and among equals the closest. If no cut is that near, it takes the
-// closest of all.
+// distance of a cut from its ideal position, in bytes. Among the allowed cuts at most `near` away, bestCut takes the
+// one with the fewest bytes to pass from part to part, and among equals the closest. If no cut is that near, it takes
+// the closest of all.
 func (s *layerSplitter) bestCut(from int, near float64, off func(at int) float64, allowed func(at int) bool) int {
 	best, bestCost, bestDistance := -1, 0.0, 0.0
 	for at := from + 1; at < len(s.live); at++ {

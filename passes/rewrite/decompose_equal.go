@@ -344,8 +344,8 @@ for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
 
 // foldReference computes the custom ops of keyFoldWriter in Go. Argument 0 has the rows, and argument 1 the order
 // that sorts them by key. Argument 2 has the sorted keys, and argument 3, if present, the wanted keys. There are n
-// result rows. For result row i, span returns two positions in the order: the row is the fold of the rows between
-// them.
+// result rows. For result row i, span returns begin and end: the row is the fold of the rows at positions begin to
+// end-1 of the order.
 func foldReference(mode string, t ir.DType, args []*ir.Data, n int,
 	span func(sorted, wanted []int64, i int) (int, int)) []*ir.Data {
 	order, sorted := ints(args[1]), ints(args[2])

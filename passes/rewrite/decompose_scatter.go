@@ -68,8 +68,8 @@ func (r scatters) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 }
 
 // scatteredElements decomposes a scatter along an axis as a scatter of single elements to positions in the flattened
-// base, in form accumulate or sort. It returns nil if form compare, along the axis, is cheaper, or if positions need
-// more than 31 bits.
+// base, in form accumulate or sort. It returns nil if it is cheaper to compare indices along the axis (form compare),
+// or if positions need more than 31 bits.
 func (r scatters) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
 	e, ok := elementsOf(n, args, axis)
 	if !ok {

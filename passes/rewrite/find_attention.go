@@ -445,9 +445,9 @@ func (s *foundAttention) keyHeads(r *rewriter, k, v *ir.Node) (keys, values *ir.
 }
 
 // fewHeads returns keys or values x [.., groups*repeats, rows, width] as [.., groups, rows, width], if all heads of a
-// group are provably equal: x is the reshape of a broadcast from [.., groups, 1, rows, width] to
-// [.., groups, repeats, rows, width], or the reshape of a concat of the former with itself. Otherwise it returns x.
-// rank is the number of axes of the result. If x has fewer, fewHeads only adds leading axes of extent 1.
+// group are provably equal: x is the reshape of a broadcast to [.., groups, repeats, rows, width], or of a concat of
+// one tensor with itself, and the argument of that op is [.., groups, 1, rows, width]. Otherwise it returns x. rank is
+// the number of axes of the result. If x has fewer, fewHeads only adds leading axes of extent 1.
 func (r *rewriter) fewHeads(x *ir.Node, rank int) *ir.Node {
 	if missing := rank - x.Rank(); missing > 0 {
 		return r.reshape(x, slices.Concat(slices.Repeat(ir.Shape{ir.D(1)}, missing), x.Shape()))

@@ -349,8 +349,8 @@ func (p *int8Matmul) signed(x *ir.Node) *ir.Node {
 }
 
 // padded makes a convolution pad its argument x with the zero point. If the zero point is a number, it becomes an
-// attribute. If it is computed, padded adds a pad, and an XOR with the zero point before and after it, so that the
-// pad's 0 becomes the zero point. It returns the new argument and attributes.
+// attribute. If the zero point is computed, padded adds an XOR with it, a pad with 0, and another XOR with it: the
+// padding is then 0 XOR the zero point. It returns the new argument and attributes.
 func (p *int8Matmul) padded(x *ir.Node) (*ir.Node, ir.Attrs) {
 	d, win, attrs := p.ops[0], ir.WindowOf(p.n), p.n.Attrs()
 	without := func(names ...string) ir.Attrs {
