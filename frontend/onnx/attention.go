@@ -18,18 +18,16 @@ var attentionOps = table{
 var previewOps = table{"FlexAttention": controlOp(func(c *call) []*value { return one(flexAttention(c)) })}
 
 // flexAttention builds FlexAttention. Its subgraphs change the scores before the softmax (score_mod) and the weights
-// after it (prob_mod).
+// after it (prob_mod). All is computed in softmax_precision, by default f64 for f64 inputs and f32 for others.
 func flexAttention(c *call) tensor {
 	a := &attentionNode{c: c, q: c.x(0), k: c.x(1), v: c.x(2)}
-	t, in := a.q.DType(), ir.F32
+	t, precision := a.q.DType(), ir.F32
 	if t == ir.F64 {
-		in = ir.F64
+		precision = ir.F64
 	}
-	in = c.dtypeAttr("softmax_precision", in)
+	precision = c.dtypeAttr("softmax_precision", precision)
 	a.setScale()
-	a.q, a.k, a.v = castTo(a.q, in), castTo(a.k, in), castTo(a.v, in)
-	heads := a.q.Dim(1)
-	y := a.q.MatMulT(a.c.repeatHeads(a.k, heads)).MulScalar(a.scale)
+	a.q, a.k, a.v = castTo(a.q, precision), castTo(a.k, precision), castTo(a.v, precision)
 	modified := func(y tensor, name string) tensor { // applies the subgraph of an attribute, if there is one
 		if !c.hasAttr(name) {
 			return y
@@ -40,8 +38,9 @@ func flexAttention(c *call) tensor {
 		}
 		return c.asTensor(out[0])
 	}
-	y = modified(modified(y, "score_mod").Softmax(3), "prob_mod")
-	return castTo(y.MatMul(a.c.repeatHeads(a.v, heads)), t)
+	scores := modified(a.scores(scaledScores), "score_mod")
+	weights := modified(scores.Softmax(3), "prob_mod")
+	return castTo(weights.MatMul(c.repeatHeads(a.v, a.q.Dim(1))), t)
 }
 
 // repeatHeads returns keys or values k [B, G, S, D] as [B, heads, S, D]: each of the G key heads is repeated for the
@@ -51,11 +50,20 @@ func (c *call) repeatHeads(k tensor, heads ir.Dim) tensor {
 	if g == heads {
 		return k
 	}
-	if !g.IsStatic() || !heads.IsStatic() || g.Add < 1 || heads.Static()%g.Static() != 0 {
+	if !g.IsStatic() || !heads.IsStatic() || g.Static() < 1 || heads.Static()%g.Static() != 0 {
 		c.fail("%s heads share %s of keys", heads, g)
 	}
-	s := k.Shape()
-	return k.Unsqueeze(2).Broadcast(s[0], g, heads.Static()/g.Static(), s[2], s[3]).Reshape(s[0], heads, s[2], s[3])
+	return repeatEach(k, 1, heads.Static()/g.Static())
+}
+
+// repeatEach repeats each slice along an axis n times. For n = 2, slices a and b become a, a, b, b.
+func repeatEach(x tensor, axis, n int) tensor {
+	if n == 1 {
+		return x
+	}
+	s := x.Shape()
+	return x.Unsqueeze(axis+1).Broadcast(s[:axis+1], n, s[axis+1:]).
+		Reshape(s[:axis], s[axis].Times(int64(n)), s[axis+1:])
 }
 
 // splitHeads reshapes [batch, length, heads*size] to [batch, heads, length, size]. attr names the attribute with the
@@ -83,7 +91,7 @@ type attentionNode struct {
 	// offset is the number of keys before the first query's own position: an i32 scalar, or [B, 1, 1, 1].
 	offset  tensor
 	last    bool   // the queries are at the last positions of the keys, as op attention assumes
-	causal  bool   // op attention hides later keys; otherwise visible does
+	causal  bool   // op attention hides the keys after each query; otherwise, visible must hide them
 	window  int    // if not 0, the number of keys in the window that op attention applies
 	visible tensor // bools that broadcast to [B, H, T, S]: the keys that a query attends to; the zero Tensor for all
 	bias    tensor // floats added to the scores, or the zero Tensor
@@ -98,24 +106,13 @@ func attention(c *call) []*value {
 	const pastKey, pastValue, filledLength = 4, 5, 6 // optional inputs
 	a := &attentionNode{c: c, q: c.x(0), k: c.x(1), v: c.x(2)}
 	flat := a.q.Rank() == 3 // the heads are side by side in the last axis
-	queries, keys := c.intAttr("q_num_heads", 0), c.intAttr("kv_num_heads", 0)
-	if flat {
-		a.q = c.splitHeads(a.q, "q_num_heads")
-		a.k, a.v = c.splitHeads(a.k, "kv_num_heads"), c.splitHeads(a.v, "kv_num_heads")
-	}
-	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 {
-		c.fail("inputs %s, %s and %s: want [batch, heads, length, size], or [batch, length, heads*size]", a.q, a.k, a.v)
-	}
-	if !flat && (queries != 0 && !a.q.Dim(1).Is(queries) || keys != 0 && !a.k.Dim(1).Is(keys)) {
-		c.fail("q_num_heads is %d and kv_num_heads %d, but %s and %s are [batch, heads, length, size]", queries, keys,
-			a.q, a.k)
-	}
+	a.setHeads(flat)
 	if c.intAttr("softmax_precision", 0) == float64Type && a.q.DType() != ir.F64 {
 		c.fail("attribute softmax_precision is double, but vkc computes the weights of %s in float", a.q.DType())
 	}
-	mode := c.intAttr("qk_matmul_output_mode", 0)
-	if mode < 0 || mode > 3 {
-		c.fail("qk_matmul_output_mode is %d: want 0 to 3", mode)
+	stage := c.intAttr("qk_matmul_output_mode", scaledScores)
+	if stage < scaledScores || stage > softmaxWeights {
+		c.fail("qk_matmul_output_mode is %d: want 0 to 3", stage)
 	}
 	if c.has(pastKey) != c.has(pastValue) || c.has(pastKey) && c.has(filledLength) {
 		c.fail("want both past_key and past_value or neither, and with them no nonpad_kv_seqlen")
@@ -136,29 +133,43 @@ func attention(c *call) []*value {
 		a.noCache()
 	}
 	a.setVisible()
-	y := a.q.Attention(a.k, a.v, a.options()...)
-	// A query that sees no key gets 0, and not the NaN of a softmax over nothing.
-	if row := a.hasKeys(); !row.IsZero() {
-		y = row.Where(y, y.Lit(0))
-	}
+	y := a.zeroWithoutKeys(a.q.Attention(a.k, a.v, a.options()...))
 	if flat {
 		y = mergeHeads(y)
 	}
 	out := several(y, a.k, a.v)
 	if c.wants(3) {
-		out = append(out, one(a.scores(mode))...)
+		out = append(out, one(a.scores(stage))...)
 	}
 	return out
 }
 
-// appendCache puts cached keys and values before the new ones. The queries' positions come after the cached keys.
+// setHeads splits the inputs by head if they are flat, [batch, length, heads*size]. Others have an axis of heads
+// already, and setHeads compares it with the attributes.
+func (a *attentionNode) setHeads(flat bool) {
+	c := a.c
+	if flat {
+		a.q = c.splitHeads(a.q, "q_num_heads")
+		a.k, a.v = c.splitHeads(a.k, "kv_num_heads"), c.splitHeads(a.v, "kv_num_heads")
+	}
+	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 {
+		c.fail("inputs %s, %s and %s: want [batch, heads, length, size], or [batch, length, heads*size]", a.q, a.k, a.v)
+	}
+	queries, keys := c.intAttr("q_num_heads", 0), c.intAttr("kv_num_heads", 0) // 0 if not given
+	if queries != 0 && !a.q.Dim(1).Is(queries) || keys != 0 && !a.k.Dim(1).Is(keys) {
+		c.fail("q_num_heads is %d and kv_num_heads %d, but %s and %s are [batch, heads, length, size]", queries, keys,
+			a.q, a.k)
+	}
+}
+
+// appendCache puts cached keys and values before the new ones. The first query has the first position after the cache.
 func (a *attentionNode) appendCache(keys, values tensor) {
 	queries, fresh, past := a.q.Dim(2), a.k.Dim(2), keys.Dim(2)
 	a.k, a.v = keys.Concat(2, a.k), values.Concat(2, a.v)
 	a.offset, a.last = a.c.b.DimValue(past), queries == fresh
 }
 
-// noCache sets the queries' positions for keys that are all new.
+// noCache sets the queries' positions if all keys are new: the first query has the position of the first key.
 func (a *attentionNode) noCache() { a.offset, a.last = a.c.b.Const(int32(0)), a.q.Dim(2) == a.k.Dim(2) }
 
 // keys returns the positions of the keys, [1, 1, 1, S].
@@ -169,7 +180,7 @@ func (a *attentionNode) queries() tensor {
 	return a.c.b.Iota(ir.I32, 2, 1, 1, a.q.Dim(2), 1).Add(a.offset)
 }
 
-// hideUnless hides the keys for which the mask `seen` is false, in addition to keys already hidden.
+// hideUnless hides the keys for which the mask `seen` is false. Keys that are hidden already stay hidden.
 func (a *attentionNode) hideUnless(seen tensor) {
 	if !a.visible.IsZero() {
 		seen = a.visible.And(seen)
@@ -177,8 +188,7 @@ func (a *attentionNode) hideUnless(seen tensor) {
 	a.visible = seen
 }
 
-// setVisible determines from the attributes and the mask which keys each query attends to, and the bias of the
-// scores. It leaves causality and the window to op attention if that can apply them.
+// setVisible sets which keys each query attends to, and the bias of the scores, from the attributes and attn_mask.
 func (a *attentionNode) setVisible() {
 	left, right := a.c.intAttr("left_window_size", -1), a.c.intAttr("right_window_size", -1)
 	causal := a.c.intAttr("is_causal", 0) != 0
@@ -192,12 +202,11 @@ func (a *attentionNode) setVisible() {
 	if !a.c.has(3) {
 		return
 	}
-	mask := a.padMask(a.c.x(3))
-	if mask.DType() == ir.Bool {
+	if mask := a.padMask(a.c.x(3)); mask.DType() == ir.Bool {
 		a.hideUnless(mask)
-		return
+	} else {
+		a.bias = mask
 	}
-	a.bias = mask
 }
 
 // hideOutside hides keys from queries. If causal is set, a query does not see the keys after its own position. If
@@ -216,7 +225,7 @@ func (a *attentionNode) hideOutside(causal bool, window int) {
 	}
 }
 
-// padMask extends a mask that is shorter than the keys. It hides the keys after the mask's end.
+// padMask extends a mask that is shorter than the keys, so that it hides the keys after its end.
 func (a *attentionNode) padMask(mask tensor) tensor {
 	if mask.Rank() < 1 {
 		a.c.fail("attn_mask is a scalar")
@@ -225,15 +234,16 @@ func (a *attentionNode) padMask(mask tensor) tensor {
 	if n == keys || n.Is(1) {
 		return mask
 	}
-	left, err := keys.Less(n)
+	missing, err := keys.Less(n)
 	if err != nil {
 		a.c.fail("attn_mask %s for %s keys: %v", mask, keys, err)
 	}
-	unseen := 0.0 // false for bools
+	hidden := 0.0 // false for bools
 	if mask.DType() != ir.Bool {
-		unseen = math.Inf(-1)
+		hidden = math.Inf(-1)
 	}
-	return mask.Concat(mask.Rank()-1, a.c.b.Full(mask.DType(), unseen, mask.Shape()[:mask.Rank()-1], left))
+	last := mask.Rank() - 1
+	return mask.Concat(last, a.c.b.Full(mask.DType(), hidden, mask.Shape()[:last], missing))
 }
 
 // mask returns the mask for op attention: bools, or floats with -Inf for hidden keys. The zero Tensor means no mask.
@@ -277,50 +287,52 @@ func (a *attentionNode) fullMask() tensor {
 	return b.mask()
 }
 
-// hasKeys returns a bool per query: whether it attends to any key. The zero Tensor means that all queries do. ONNX
-// defines the result of a query without keys as 0.
-func (a *attentionNode) hasKeys() tensor {
+// zeroWithoutKeys returns y [B, H, T, _] with 0 for the queries that attend to no key, as ONNX defines. The softmax over
+// no keys would give NaN.
+func (a *attentionNode) zeroWithoutKeys(y tensor) tensor {
 	if a.visible.IsZero() && a.bias.IsZero() {
-		return tensor{}
+		return y // each query attends at least to its own position
 	}
-	m := a.fullMask()
-	if m.DType() != ir.Bool {
-		m = m.Gt(m.Lit(math.Inf(-1)))
+	seen := a.fullMask()
+	if seen.DType() != ir.Bool {
+		seen = seen.Gt(seen.Lit(math.Inf(-1)))
 	}
-	return m.AnyKeep(-1)
+	return seen.AnyKeep(-1).Where(y, y.Lit(0))
 }
 
-// scores returns a stage of the computation of the weights. mode is the stage: 0 for the scores, 1 after the soft cap,
-// 2 after the mask, and 3 for the weights.
-func (a *attentionNode) scores(mode int) tensor {
+// The stages of the computation of attention weights, as attribute qk_matmul_output_mode numbers them.
+const (
+	scaledScores = iota
+	cappedScores
+	maskedScores
+	softmaxWeights
+)
+
+// scores returns the scores or weights [B, H, T, S] as they are after a stage of their computation.
+func (a *attentionNode) scores(stage int) tensor {
 	y := a.q.MatMulT(a.c.repeatHeads(a.k, a.q.Dim(1))).MulScalar(a.scale)
-	if a.softcap > 0 && mode > 0 {
+	if a.softcap > 0 && stage >= cappedScores {
 		y = wide(y, func(y tensor) tensor { return y.DivScalar(a.softcap).Tanh().MulScalar(a.softcap) })
 	}
-	m := a.fullMask()
-	if mode < 2 || m.IsZero() { // before the mask, or without one
-		if mode == 3 {
-			return y.Softmax(-1)
+	if stage < maskedScores {
+		return y
+	}
+	if mask := a.fullMask(); !mask.IsZero() {
+		if mask.DType() == ir.Bool {
+			mask = mask.Where(y.Lit(0), y.Lit(math.Inf(-1)))
 		}
+		y = y.Add(castTo(mask, y.DType()))
+	}
+	if stage == maskedScores {
 		return y
 	}
-	if m.DType() == ir.Bool {
-		m = m.Where(y.Lit(0), y.Lit(math.Inf(-1)))
-	}
-	if y = y.Add(castTo(m, y.DType())); mode == 2 {
-		return y
-	}
-	y = y.Softmax(-1)
-	if row := a.hasKeys(); !row.IsZero() {
-		y = row.Where(y, y.Lit(0))
-	}
-	return y
+	return a.zeroWithoutKeys(y.Softmax(-1))
 }
 
-// linearAttention builds linear attention: keys of D elements and values of E elements, in G heads, accumulate in a
-// state [B, G, D, E]. At each position, a gated rule lets the state decay, and a delta rule corrects it (Yang et al.
-// 2024, arXiv:2412.06464). The result is op delta_rule. If there are more query heads than G, the values and the state
-// are repeated to have a head for each query head.
+// linearAttention builds LinearAttention as op delta_rule. Keys of D elements and values of E elements, in G heads,
+// accumulate in a state [B, G, D, E]. At each of the T positions, a gated rule lets the state decay, and a delta rule
+// corrects it (Yang et al. 2024, arXiv:2412.06464). If there are more query heads than G, the values and the state are
+// repeated to have a head for each query head.
 func linearAttention(c *call) []*value {
 	c.must("q_num_heads", AttrInt)
 	c.must("kv_num_heads", AttrInt)
@@ -348,37 +360,34 @@ func linearAttention(c *call) []*value {
 		stateType = c.dtypeOf(c.in[3])
 		state = castTo(c.x(3), ir.F32)
 	}
-	rates := func(i int) tensor { // from [B, T, G], [B, T, 1] or [B, T, G*D] to [B, T, G or 1, D or 1]
-		x := castTo(c.x(i), ir.F32)
-		if n := x.Dim(2); n.Is(g) || n.Is(1) {
-			return x.Unsqueeze(3)
-		}
-		return x.Reshape(batch, steps, g, -1)
-	}
 	decay, correction := c.b.Full(ir.F32, 0, batch, steps, g, 1), []frontend.Correction(nil)
 	if gated {
-		decay = rates(4)
+		decay = c.rates(4, g)
 		decay = decay.Broadcast(batch, steps, g, decay.Dim(3))
 	}
 	if delta {
-		beta := rates(5)
+		beta := c.rates(5, g)
 		correction = []frontend.Correction{{A: k.Mul(decay.Exp()).Neg(), B: k.Mul(beta)}}
 		v = v.Mul(beta)
 	}
-	sharing := max(queries/g, 1)                  // the number of query heads that share a head of the state
-	repeated := func(x tensor, axis int) tensor { // with a head for each query head
-		if sharing == 1 {
-			return x
-		}
-		s := x.Shape()
-		return x.Unsqueeze(axis+1).Broadcast(s[:axis+1], sharing, s[axis+1:]).
-			Reshape(s[:axis], g*sharing, s[axis+1:])
-	}
-	y, last := q.DeltaRule(k, repeated(v, 2), repeated(decay, 2), repeated(state.SwapAxes(2, 3), 1), correction...)
-	if sharing > 1 { // the states of these heads are equal
+	sharing := max(queries/g, 1) // query heads for each head of the state
+	v, decay = repeatEach(v, 2, sharing), repeatEach(decay, 2, sharing)
+	state = repeatEach(state.SwapAxes(2, 3), 1, sharing) // delta_rule has states [E, D]
+	y, last := q.DeltaRule(k, v, decay, state, correction...)
+	if sharing > 1 { // query heads that share a head have equal states: keep the first
 		last = last.Reshape(batch, g, sharing, e, d).Index(2, 0)
 	}
 	return several(castTo(y.MulScalar(scale).Reshape(batch, steps, -1), t), castTo(last.SwapAxes(2, 3), stateType))
+}
+
+// rates returns input i in f32 as [B, T, heads or 1, D or 1]: rates by position and head, or also by element of a key.
+// The input is [B, T, heads], [B, T, 1] or [B, T, heads*D].
+func (c *call) rates(i, heads int) tensor {
+	x := castTo(c.x(i), ir.F32)
+	if n := x.Dim(2); n.Is(heads) || n.Is(1) {
+		return x.Unsqueeze(3)
+	}
+	return x.Reshape(x.Dim(0), x.Dim(1), heads, -1)
 }
 
 // causalConv builds CausalConvWithState, a convolution over time for decoding in pieces: y[b, c, t] = sum over k of

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// call is a node of the model while it is built, with its inputs. Types that need it have it in a field that is not
-// embedded: each type that embeds it would get its two hundred methods, which takes long to compile.
+// call is a node of the model while it is built, with its inputs. Other types have a call in a field with a name: a
+// type that embeds it would get its two hundred methods, which take long to compile.
 type call struct {
 	*importer
 	node    *Node
@@ -16,11 +16,11 @@ type call struct {
 	version int64    // of the op's domain
 	in      []*value // nil for omitted inputs
 
-	consumed *consumed // the attributes and inputs of the node that its row has read
+	consumed *consumed // the attributes and inputs that the code that builds the node has read
 
-	toUnsigned bool // whether an attribute asks for uint64
+	toUnsigned bool // an attribute asks for results of dtype uint64
 
-	mask *mask // if the op folds an axis of input 0 along which only a part is valid
+	mask *mask // the valid part of input 0 along an axis that the op reduces; nil if all elements are valid
 }
 
 // has reports whether input i is given.
@@ -63,22 +63,21 @@ func (c *call) constant(i int) *ir.Data {
 	return d
 }
 
-// dims returns input i, a vector or scalar of integers. They may depend on symbols, but not on values known only in a
-// run.
+// dims returns the integers of input i, a vector or scalar. They may depend on symbols. dims fails if they depend on
+// values that are known only in a run.
 func (c *call) dims(i int) ir.Shape {
 	s := c.extents(i)
 	for _, d := range s {
 		if c.isFound(d) {
 			c.fail("the number of elements of input %d, %q, is known only in a run, and vkc does not support that for "+
-				"this op", i,
-				c.in[i].name)
+				"this op", i, c.in[i].name)
 		}
 	}
 	return s
 }
 
-// extents returns input i as integers, like dims. But an integer may also be a number of elements that is known only in
-// a run (see foundExtent).
+// extents returns the integers of input i, as dims does, but accepts numbers of elements that are known only in a run
+// (see foundExtent).
 func (c *call) extents(i int) ir.Shape {
 	s, _, ok := dimsOf(c.input(i))
 	if !ok {
@@ -116,9 +115,9 @@ func (c *call) number(i int) float64 {
 	return f[0]
 }
 
-// anyAttr returns an attribute of any type, or nil if the node has none of that name. If the attribute is a reference
-// to an attribute of the enclosing function (ref_attr_name), anyAttr returns the value that the function was called
-// with, or nil.
+// anyAttr returns an attribute of any type, or nil if the node has none of that name. An attribute in a function may
+// refer to an attribute of the function (ref_attr_name). For such a reference anyAttr returns the attribute that the
+// function's caller gave, or nil.
 func (c *call) anyAttr(name string) *Attribute {
 	c.consumed.atAttr(name)
 	a := c.node.attr(name)
@@ -239,7 +238,7 @@ func (c *call) axes(i int) (axes []int, given bool) {
 	return nil, false
 }
 
-// axis converts an axis, negative if it counts from the end, to 0 … rank-1.
+// axis returns an axis of a tensor as 0 … rank-1. A negative axis counts from the end: -1 becomes rank-1.
 func (c *call) axis(axis, rank int) int {
 	a, err := ir.ResolveAxis(int64(axis), rank)
 	if err != nil {
@@ -267,7 +266,7 @@ func (c *call) resolved(axes []int, rank int) []int {
 	return out
 }
 
-// numel returns the number of elements of a tensor of a shape.
+// numel returns the number of elements of a tensor with shape s.
 func (c *call) numel(s ir.Shape) ir.Dim {
 	n, err := s.Numel()
 	if err != nil {
@@ -276,7 +275,7 @@ func (c *call) numel(s ir.Shape) ir.Dim {
 	return n
 }
 
-// openDType returns the dtype that the attribute with that name states, or otherwise if the attribute is missing or 0.
+// openDType is dtypeAttr for an attribute in which 0 also means the dtype `otherwise`.
 func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	if c.intAttr(name, 0) == 0 {
 		return otherwise
@@ -284,7 +283,7 @@ func (c *call) openDType(name string, otherwise ir.DType) ir.DType {
 	return c.dtypeAttr(name, otherwise)
 }
 
-// dtypeAttr returns the dtype that an attribute names by ONNX's number, or otherwise if the node lacks the attribute.
+// dtypeAttr returns the dtype that an attribute names by ONNX's number, or `otherwise` if the node lacks the attribute.
 // It fails for a dtype that vkc does not compute in.
 func (c *call) dtypeAttr(name string, otherwise ir.DType) ir.DType {
 	a := c.attr(name, AttrInt)

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// consumed records the attributes and inputs of a node that its row has read. An attribute that no code has read cannot
-// have affected the result. checkConsumed reports it as an error, because it would otherwise be ignored silently.
+// consumed records the attributes and inputs of a node that the code that builds it has read. An attribute or input that
+// was not read cannot have affected the result, and checkConsumed fails rather than ignore it silently.
 type consumed struct {
 	attrs  []string
 	inputs []bool
@@ -32,51 +32,52 @@ func (l *consumed) at(input int) {
 }
 
 const (
-	// byMemory is an attribute of all ops before opset 6. It only allowed a node to overwrite inputs, so it can be
-	// ignored.
-	byMemory      = "consumed_inputs"
-	byMemoryUntil = 6
+	// memoryHint is an attribute that all ops had before opset memoryHintUntil. It only allowed a node to overwrite its
+	// inputs, so it can be ignored.
+	memoryHint      = "consumed_inputs"
+	memoryHintUntil = 6
 )
 
-// inspector returns a copy of the call for functions that look at the node without building it, so that the
-// attributes they read do not count as consumed.
+// inspector returns a copy of the call for functions that look at the node without building it. The attributes that
+// they read do not count as consumed.
 func (c *call) inspector() *call {
 	other := *c
 	other.consumed = &consumed{}
 	return &other
 }
 
-// checkConsumed fails if the node has an attribute or an input that the build function of its row did not read, because
-// the result could then be wrong.
+// checkConsumed fails if the node has an attribute or an input that was not read when the node was built, because the
+// result could then be wrong. Exceptions are the attributes that row.leftOut lists and those without a value.
 func (c *call) checkConsumed(row *row) {
 	for _, a := range c.node.Attributes {
-		_, leftOut := row.leftOut[a.Name]
-		switch {
-		// It was read, has no effect on the result, or refers to an attribute that the caller did not give.
-		case slices.Contains(c.consumed.attrs, a.Name) || leftOut || a.Ref != "" && c.scope.attribute(a.Ref) == nil:
-		case a.Name == byMemory && c.version < byMemoryUntil: // an attribute of old opsets without effect
-		default:
-			if a.Ref != "" {
-				a = c.scope.attribute(a.Ref)
-			}
-			c.fail("it has attribute %s, which is %s, and vkc ignores that, so the result could be wrong: remove the "+
-				"attribute if the result is the same without it, or replace the node",
-				ir.Printable(a.Name), a.text())
+		_, leftOut := row.leftOut[a.Name] // the attribute has no effect on the result
+		isHint := a.Name == memoryHint && c.version < memoryHintUntil
+		if leftOut || isHint || slices.Contains(c.consumed.attrs, a.Name) {
+			continue
 		}
+		if a.Ref != "" { // a reference to an attribute of the enclosing function
+			a = c.scope.attribute(a.Ref)
+		}
+		if a == nil { // the caller of the function did not give that attribute
+			continue
+		}
+		c.fail("it has attribute %s, which is %s, and vkc ignores that, so the result could be wrong: remove the "+
+			"attribute if the result is the same without it, or replace the node", ir.Printable(a.Name), a.text())
 	}
 	for i, v := range c.in {
-		if v != nil && (i >= len(c.consumed.inputs) || !c.consumed.inputs[i]) {
+		read := i < len(c.consumed.inputs) && c.consumed.inputs[i]
+		if v != nil && !read {
 			c.fail("it has input %d, %s, and vkc ignores that, so the result could be wrong: remove the input if the "+
 				"result is the same without it, or replace the node", i, ir.Printable(v.name))
 		}
 	}
 }
 
-// checkResults fails if something reads a result of the node that the row did not compute.
+// checkResults fails if something reads a result of the node that is not among the computed results.
 func (c *call) checkResults(results []*value) {
 	for i, name := range c.node.Outputs {
-		// A result that vkc does not build, and that is read.
-		if name != "" && (i >= len(results) || results[i] == nil) && c.uses(name) > 0 {
+		computed := i < len(results) && results[i] != nil
+		if name != "" && !computed && c.uses(name) > 0 {
 			c.fail("its result %d, %s, is used, but vkc computes only %d results", i, ir.Printable(name),
 				len(results))
 		}

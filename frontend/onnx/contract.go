@@ -44,17 +44,18 @@ func matmul(a, b tensor) tensor {
 	return y
 }
 
-// exactF32 is how many multiplications of two 8-bit integers f32 can sum exactly.
+// exactF32 is the number of products of two 8-bit integers that f32 can sum exactly: it has all integers up to 1<<24.
 const exactF32 = 1 << 24 / (255 * 255)
 
-// anyMatMul computes a matmul for every dtype. For integers of up to 16 bits it computes in floats that represent the
-// sums exactly. Sums of wider integers wrap.
+// anyMatMul computes a matmul for every dtype. Integers of up to 16 bits are multiplied as floats, in a type that
+// represents the sums exactly. Sums of wider integers wrap.
 func anyMatMul(a, b tensor) tensor {
 	t := a.DType()
 	if t.IsFloat() {
 		return a.MatMul(b)
 	}
 	if t.BlockBytes() >= 4 { // no float type represents all sums, so products are summed as integers
+		// [..., rows, inner, 1] * [..., 1, inner, columns], summed over inner
 		return a.Unsqueeze(-1).Mul(b.Unsqueeze(-3)).Sum(-2)
 	}
 	via := ir.F64
@@ -112,7 +113,7 @@ func einsum(c *call) tensor {
 }
 
 // einsumTerms parses the equation of Einsum into the letters of each operand and of the result. The axes of an ellipsis
-// get letters of their own, Greek capitals. fault is an error, or "".
+// get Greek capitals as letters. fault is the text of an error, or "".
 func (c *call) einsumTerms() (terms []string, result, fault string) {
 	equation := strings.ReplaceAll(c.textAttr("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
@@ -120,36 +121,36 @@ func (c *call) einsumTerms() (terms []string, result, fault string) {
 	if len(terms) != len(c.in) {
 		return nil, "", "the number of terms differs from the number of inputs"
 	}
-	more := 0
+	const dots = "..."
+	dotted := make([]int, len(terms)) // by term: the number of axes that the ellipsis stands for
 	for i, term := range terms {
-		if before, after, ok := strings.Cut(term, "..."); ok {
-			n := c.x(i).Rank() - len(before) - len(after)
-			if n < 0 || n > ir.MaxRank {
-				return nil, "", "a term has more letters than its input has axes"
-			}
-			more = max(more, n)
+		if !strings.Contains(term, dots) {
+			continue
+		}
+		dotted[i] = c.x(i).Rank() - (len(term) - len(dots))
+		if dotted[i] < 0 || dotted[i] > ir.MaxRank {
+			return nil, "", "a term has more letters than its input has axes"
 		}
 	}
-	dots := []rune("ΑΒΓΔΕΖΗΘ")[:more] // one for each axis of the longest ellipsis; shorter ones have the last of them
+	// Ellipses broadcast: the axes of a shorter one are the last axes of the longest one.
+	longest := slices.Max(dotted)
+	capitals := []rune("ΑΒΓΔΕΖΗΘ")[:longest]
 	for i, term := range terms {
-		if before, after, ok := strings.Cut(term, "..."); ok {
-			n := c.x(i).Rank() - len(before) - len(after)
-			terms[i] = before + string(dots[more-n:]) + after
-		}
+		terms[i] = strings.Replace(term, dots, string(capitals[longest-dotted[i]:]), 1)
 	}
 	if explicit {
-		return terms, strings.Replace(right, "...", string(dots), 1), ""
+		return terms, strings.Replace(right, dots, string(capitals), 1), ""
 	}
 	// Without an arrow the result has the letters that occur once, in alphabetical order.
 	all := []rune(strings.Join(terms, ""))
 	var once []rune
 	for _, l := range all {
-		if strings.Count(string(all), string(l)) == 1 && !slices.Contains(dots, l) {
+		if strings.Count(string(all), string(l)) == 1 && !slices.Contains(capitals, l) {
 			once = append(once, l)
 		}
 	}
 	slices.Sort(once)
-	return terms, string(dots) + string(once), ""
+	return terms, string(capitals) + string(once), ""
 }
 
 // einsumOperand returns an operand of Einsum and its letters, each once. For a letter that occurs twice it takes the
@@ -173,7 +174,7 @@ func (c *call) einsumOperand(x tensor, term string) (operand tensor, letters []r
 	return x, letters
 }
 
-// sumAbsent sums over the letters of x that do not occur in later. It returns the remaining letters.
+// sumAbsent sums x over the axes with letters that do not occur in `later`. It also returns the remaining letters.
 func sumAbsent(x tensor, letters []rune, later string) (sum tensor, remaining []rune) {
 	var axes []int
 	var left []rune
@@ -210,8 +211,9 @@ func permuted(x tensor, from []rune, to string) tensor {
 	return x
 }
 
-// contract multiplies two operands, and sums over the letters that do not occur in later, the letters of the result and
-// of later operands. It uses a batched matmul if it can, and returns the result with its letters.
+// contract multiplies two operands of an einsum and sums over the letters that are not needed any more. `later` has the
+// letters of the einsum's result and of operands that follow. contract returns the product with its letters. It uses
+// a batched matmul if it can.
 func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string) (y tensor, letters []rune) {
 	// Letters that only one operand has are summed before the multiplication.
 	a, aLetters = sumAbsent(a, aLetters, later+string(bLetters))
@@ -232,13 +234,13 @@ func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string
 			columns = append(columns, l)
 		}
 	}
-	out := slices.Concat(batch, rows, columns)
+	kept := slices.Concat(batch, rows, columns)
 	flatRows, err1 := extents(a, aLetters, rows).Numel()
 	flatInner, err2 := extents(a, aLetters, inner).Numel()
 	flatColumns, err3 := extents(b, bLetters, columns).Numel()
 	// Without a contraction, or with extents that cannot be multiplied, contract broadcasts, multiplies and sums.
 	if len(inner) == 0 || err1 != nil || err2 != nil || err3 != nil || !a.DType().IsFloat() {
-		all := string(slices.Concat(out, inner))
+		all := string(slices.Concat(kept, inner))
 		product := permuted(a, aLetters, all).Mul(permuted(b, bLetters, all))
 		return sumAbsent(product, []rune(all), later)
 	}
@@ -247,10 +249,10 @@ func contract(a tensor, aLetters []rune, b tensor, bLetters []rune, later string
 	w := permuted(b, bLetters, string(slices.Concat(batch, inner, columns)))
 	w = w.Reshape(extents(b, bLetters, batch), flatInner, flatColumns)
 	y = x.MatMul(w)
-	return y.Reshape(y.Shape()[:len(batch)], extents(a, aLetters, rows), extents(b, bLetters, columns)), out
+	return y.Reshape(y.Shape()[:len(batch)], extents(a, aLetters, rows), extents(b, bLetters, columns)), kept
 }
 
-// extents returns the extents of x along some letters.
+// extents returns the extents of x along the axes with the letters `of`. letters has the letters of all axes of x.
 func extents(x tensor, letters, of []rune) ir.Shape {
 	s := make(ir.Shape, len(of))
 	for i, l := range of {
@@ -273,14 +275,14 @@ func det(c *call) tensor {
 	lead := x.Shape()[:x.Rank()-2]
 	matrices := c.numel(lead)
 	n := x.Dim(-1).Static()
-	a, y := x.Reshape(matrices, n, n), c.b.Full(x.DType(), 1, matrices, 1, 1)
-	for ; n > 1; n-- {
+	a, y := x.Reshape(matrices, n, n), c.b.Full(x.DType(), 1, matrices, 1, 1) // y is the product of the pivots
+	for ; n > 1; n-- {                                                        // the rows and columns left in a
 		at := a.Slice(2, 0, 1).Abs().ArgmaxKeep(1) // [matrices, 1, 1]
 		row := a.Gather(1, at.Broadcast(matrices, 1, n))
 		pivot := row.Slice(2, 0, 1)
 		exchanged := at.Gt(at.Lit(0))
 		y = y.Mul(exchanged.Where(pivot.Neg(), pivot))
-		// The rows that remain: the first row takes the place of the pivot row.
+		// The other rows: the first row takes the place of the pivot row.
 		rest := at.Eq(c.b.Arange(ir.I32, 1, 1, n-1).Reshape(1, n-1, 1)).Where(a.Slice(1, 0, 1), a.Slice(1, 1, n))
 		// If the pivot is 0, the whole column is, and the divisor does not matter.
 		factor := rest.Slice(2, 0, 1).Div(pivot.Eq(pivot.Lit(0)).Where(pivot.Lit(1), pivot))

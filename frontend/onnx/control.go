@@ -28,11 +28,12 @@ var controlOps = table{
 	"OptionalGetElement": passOp(optionalGetElement),
 }
 
-// list returns the result of a node that is a sequence of values.
+// list returns the single result of a node, a sequence of values.
 func list(values []*value) []*value { return []*value{{list: values, isList: true}} }
 
-// subgraph builds the nodes of a graph that is an attribute of the node, and returns the values of its outputs. inputs
-// are the values of its inputs, and further ones than the graph has are ignored. It fails if an output has no value.
+// subgraph builds the nodes of a graph that is an attribute of the node, and returns the values of the graph's outputs.
+// inputs has a value for each input of the graph; the graph ignores further values. subgraph fails if an output has no
+// value.
 func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 	if len(inputs) > len(g.Inputs) {
 		inputs = inputs[:len(g.Inputs)]
@@ -57,9 +58,10 @@ func (c *call) subgraph(g *Graph, inputs []*value) []*value {
 	return out
 }
 
-// run builds the nodes of a function or subgraph, and counts one more level of nesting.
+// run builds the nodes of a function or subgraph. It fails if they are nested too deeply.
 func (c *call) run(nodes []*Node, s *scope) {
-	if c.depth++; c.depth > maxDepth {
+	c.depth++
+	if c.depth > maxDepth {
 		c.fail("functions and graphs in nodes are nested more than %d deep", maxDepth)
 	}
 	defer func() { c.depth-- }()
@@ -86,26 +88,12 @@ func (c *call) inline(fn *Function) []*value {
 	for _, name := range fn.Outputs {
 		s.uses[name]++
 	}
-	for _, a := range fn.Defaults {
-		s.attrs[a.Name] = a
-	}
 	if len(c.in) > len(fn.Inputs) {
 		c.fail("it has %d inputs, but the model's function of this name takes %d", len(c.in), len(fn.Inputs))
 	}
-	for _, a := range c.node.Attributes {
-		if s.attrs[a.Name] == nil && !slices.Contains(fn.Attributes, a.Name) {
-			c.fail("it has attribute %s, which is %s, but the model's function of this name has no such attribute",
-				ir.Printable(a.Name), a.text())
-		}
-		if a.Ref != "" {
-			if a = c.scope.attribute(a.Ref); a == nil { // the default stays
-				continue
-			}
-		}
-		s.attrs[a.Name] = a
-	}
+	c.passAttributes(fn, s)
 	for i, v := range c.in {
-		if i < len(fn.Inputs) && v != nil {
+		if v != nil {
 			s.values[fn.Inputs[i]] = v
 		}
 	}
@@ -124,6 +112,27 @@ func (c *call) inline(fn *Function) []*value {
 	return out
 }
 
+// passAttributes sets the attributes in the scope of a function that the node calls: the node's values or, without
+// them, the function's defaults.
+func (c *call) passAttributes(fn *Function, s *scope) {
+	for _, a := range fn.Defaults {
+		s.attrs[a.Name] = a
+	}
+	for _, a := range c.node.Attributes {
+		name := a.Name
+		if s.attrs[name] == nil && !slices.Contains(fn.Attributes, name) {
+			c.fail("it has attribute %s, which is %s, but the model's function of this name has no such attribute",
+				ir.Printable(name), a.text())
+		}
+		if a.Ref != "" {
+			a = c.scope.attribute(a.Ref)
+		}
+		if a != nil { // otherwise the caller gave no value, and the default stays
+			s.attrs[name] = a
+		}
+	}
+}
+
 // graphAttr returns a required attribute that is a graph.
 func (c *call) graphAttr(name string) *Graph {
 	a := c.attr(name, AttrGraph)
@@ -133,14 +142,17 @@ func (c *call) graphAttr(name string) *Graph {
 	return a.Graph
 }
 
-// truth returns the value of a condition, and whether it is known when the graph is built.
+// truth returns the value of a condition if it is known when the graph is built.
 func truth(v *value) (is, known bool) {
 	d := constant(v)
 	if d == nil || d.Elems() != 1 {
 		return false, false
 	}
 	f, err := d.Floats()
-	return err == nil && f[0] != 0, err == nil
+	if err != nil {
+		return false, false
+	}
+	return f[0] != 0, true
 }
 
 // ifNode builds the branch that the condition selects. If the condition is only known in a run, both branches become
@@ -153,14 +165,14 @@ func ifNode(c *call) []*value {
 		}
 		return copies(c.subgraph(no, nil))
 	}
-	before, done := len(c.problems), false
+	problems, built := len(c.problems), false
 	defer func() {
-		if !done || len(c.problems) > before { // with a known condition, only one of the branches would be built
+		if !built || len(c.problems) > problems { // with a known condition, only one of the branches would be built
 			c.needed = append(c.needed, c.in[0].from...)
 		}
 	}()
-	from := slices.Clip(c.in[0].from)
-	var made [][]*value // by the branches
+	from := slices.Clip(c.in[0].from) // the model's inputs that the results depend on; branch adds those of its graph
+	var made [][]*value               // the results of each branch
 	branch := func(g *Graph) func() []tensor {
 		return func() []tensor {
 			results := c.subgraph(g, nil)
@@ -170,7 +182,7 @@ func ifNode(c *call) []*value {
 		}
 	}
 	results := valuesOf(c.b.If(c.x(0).Reshape(), branch(yes), branch(no)), from)
-	done = true
+	built = true
 	for _, list := range made {
 		markLike(results, list)
 	}
@@ -189,7 +201,7 @@ func (c *call) whole(values []*value) []tensor {
 	return out
 }
 
-// valuesOf returns tensors as values. from lists the inputs of the model that they depend on.
+// valuesOf returns tensors as values. from lists the model's inputs on which the tensors depend.
 func valuesOf(list []tensor, from []string) []*value {
 	out := make([]*value, len(list))
 	for i, t := range list {
@@ -198,7 +210,7 @@ func valuesOf(list []tensor, from []string) []*value {
 	return out
 }
 
-// copies returns copies of values, which may get other names.
+// copies returns copies of values. A copy may get another name without effect on the original.
 func copies(values []*value) []*value {
 	out := make([]*value, len(values))
 	for i, v := range values {
@@ -208,7 +220,7 @@ func copies(values []*value) []*value {
 	return out
 }
 
-// joined concatenates parts along an axis or, with stack, stacks them along a new axis.
+// joined concatenates parts along an axis. With stack, it stacks them along a new axis.
 func (c *call) joined(parts []*value, axis int, stack bool) tensor {
 	if len(parts) == 0 {
 		c.fail("it joins no tensors, so the shape of the result is unknown")
@@ -287,12 +299,14 @@ func sequenceMap(c *call) []*value {
 	for i := range c.elements() {
 		inputs := make([]*value, len(c.in))
 		for k, v := range c.from(0) {
-			if inputs[k] = v; v.isList {
-				if i >= len(v.list) {
-					c.fail("its sequences have different lengths")
-				}
-				inputs[k] = v.list[i]
+			inputs[k] = v
+			if !v.isList {
+				continue
 			}
+			if i >= len(v.list) {
+				c.fail("its sequences have different lengths")
+			}
+			inputs[k] = v.list[i]
 		}
 		for k, v := range c.subgraph(body, inputs) {
 			results[k].list = append(results[k].list, v)
@@ -309,19 +323,20 @@ func splitToSequence(c *call) []*value {
 	if !d.IsStatic() {
 		c.fail("it splits an axis of extent %s: want a fixed extent", d)
 	}
-	// Parts of one element lose the axis with keepdims=0. A given size keeps the axis.
+	// Without sizes, parts have one element along the axis, and lose it with keepdims=0.
 	drop := !c.flag("keepdims", true) && !c.has(1)
-	size, sizes := 1, []int(nil)
+	size, sizes := 1, []int(nil) // the size of every part, or a list of sizes
 	if c.has(1) {
-		if sizes = c.ints(1); len(c.shapeOf(c.in[1])) == 0 { // a scalar is the size of every part
+		sizes = c.ints(1)
+		if scalar := len(c.shapeOf(c.in[1])) == 0; scalar {
 			size, sizes = sizes[0], nil
 		}
 	}
+	if size < 1 {
+		c.fail("parts of %d", size)
+	}
 	if sizes == nil {
-		if size < 1 {
-			c.fail("parts of %d", size)
-		}
-		for left := d.Static(); left > 0; left -= size {
+		for left := d.Static(); left > 0; left -= size { // the last part may be smaller
 			sizes = append(sizes, min(size, left))
 		}
 	}

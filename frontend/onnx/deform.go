@@ -1,8 +1,8 @@
 package onnx
 
-// deformConv computes a deformable convolution (Dai et al. 2017, arXiv:1703.06211; Zhu et al. 2018, arXiv:1811.11168).
-// Offsets move each element of a window. Between positions, elements are interpolated linearly. A mask, if given,
-// multiplies them. Beyond the edges the image is 0.
+// deformConv builds a deformable convolution (Dai et al. 2017, arXiv:1703.06211; Zhu et al. 2018, arXiv:1811.11168).
+// The offsets say by how much each point of a window moves. The image's value there is interpolated linearly, and is 0
+// beyond the edges. A mask, if given, multiplies the values. taps is the number of points of a window.
 func deformConv(c *call) tensor {
 	x, w, offset := c.x(0), c.x(1), c.x(2)
 	kernel := c.kernelOf(w)
@@ -14,13 +14,13 @@ func deformConv(c *call) tensor {
 	inputs, outputs := w.Dim(1).Static()*groups, w.Dim(0).Static() // channels
 	if groups < 1 || offsetGroups < 1 || !x.Dim(1).Is(inputs) || inputs%offsetGroups != 0 || outputs%groups != 0 ||
 		!offset.Dim(1).Is(offsetGroups*taps*n) {
-		c.fail("%d groups, and %d groups of offsets %s, do not fit %s with weights "+
-			"%s", groups, offsetGroups, offset, x, w)
+		c.fail("%d groups, and %d groups of offsets %s, do not fit %s with weights %s", groups, offsetGroups, offset,
+			x, w)
 	}
 	win := c.window(x.Shape(), kernel)
 	windows := offset.Shape()[2:] // the number of windows along each axis
 	for i, d := range x.Shape()[2:] {
-		reach := win.dilation[i]*(kernel[i]-1) + 1
+		reach := win.dilation[i]*(kernel[i]-1) + 1 // the extent of a window with its gaps
 		room := d.Plus(int64(win.low[i] + win.high[i] - reach))
 		if want := int(room.Add)/win.stride[i] + 1; room.IsStatic() && !windows[i].Is(want) {
 			c.fail("offsets %s for axis %d of %s: want one for each of the %d windows", offset, i+2, x, want)
@@ -31,7 +31,7 @@ func deformConv(c *call) tensor {
 	images := x.Dim(0).Times(int64(offsetGroups))
 	p := c.newImage(x.Reshape(images, inputs/offsetGroups, x.Shape()[2:]), x.DType())
 	offset = offset.Reshape(images, taps, n, points)
-	coords := make([]tensor, n)
+	coords := make([]tensor, n) // by axis: the coordinate of each point of each window
 	for i := range coords {
 		start := c.b.Iota(x.DType(), i, windows).Affine(float64(win.stride[i]), float64(-win.low[i]))
 		tap := c.b.Iota(x.DType(), i, w.Shape()[2:]).MulScalar(float64(win.dilation[i]))

@@ -6,30 +6,31 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The functions in this file compute ops on integers that depend on symbols, such as the extents of inputs, while the
-// graph is built. A function returns nil if an input is something else. The op then becomes a node of the graph.
+// The functions in this file compute ops while the graph is built, on integers that may depend on symbols, such as the
+// extents of inputs. A function returns nil if it cannot; the op then becomes a node of the graph.
 
-// vectors returns the inputs as lists of integers, which may depend on symbols. scalar reports whether all are scalars.
-// ok is false if an input is not such a list, or if none depends on a symbol: then the node can be computed as a
-// constant.
+// vectors returns the inputs as lists of integers, which may depend on symbols. scalar reports whether all inputs are
+// scalars. ok is false if an input is no list of integers, or if all inputs are constants: constants are folded as for
+// any other op.
 func (c *call) vectors() (list []ir.Shape, scalar, ok bool) {
 	scalar, symbolic := true, false
 	for i, v := range c.in {
 		if !c.has(i) {
 			return nil, false, false
 		}
-		s, one, ok := dimsOf(v)
+		s, isScalar, ok := dimsOf(v)
 		if !ok {
 			return nil, false, false
 		}
-		list, scalar = append(list, s), scalar && one
+		list = append(list, s)
+		scalar = scalar && isScalar
 		symbolic = symbolic || v.isDims
 	}
 	return list, scalar, symbolic && len(list) > 0
 }
 
-// foldDims returns a function that combines two or more lists of integers element by element with f. A list of one
-// element is broadcast. The function returns nil if an input is no such list or f cannot combine two elements.
+// foldDims returns a function that combines the node's inputs, lists of integers, element by element with f. A list of
+// one element is broadcast. The function returns nil if an input is no such list or f cannot combine two elements.
 func foldDims(f func(c *call, a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value {
 	return func(c *call) *value {
 		list, scalar, ok := c.vectors()
@@ -58,7 +59,7 @@ func foldDims(f func(c *call, a, b ir.Dim) (ir.Dim, bool)) func(c *call) *value 
 func addDims(_ *call, a, b ir.Dim) (ir.Dim, bool) { d, err := a.Sum(b); return d, err == nil }
 func subDims(_ *call, a, b ir.Dim) (ir.Dim, bool) { d, err := a.Less(b); return d, err == nil }
 
-// mulDims returns the product of two extents. It returns false if no ir.Dim expresses it.
+// mulDims returns the product of two extents. ok is false if no ir.Dim expresses it.
 func mulDims(_ *call, a, b ir.Dim) (product ir.Dim, ok bool) {
 	if a.Sym != "" && b.Add < 0 || b.Sym != "" && a.Add < 0 {
 		return ir.Dim{}, false // the coefficient of a symbol cannot be negative
@@ -67,7 +68,7 @@ func mulDims(_ *call, a, b ir.Dim) (product ir.Dim, ok bool) {
 	return d, err == nil
 }
 
-// divDims returns a/b rounded towards 0, if that is an expression over symbols.
+// divDims returns a/b rounded towards 0. ok is false if no ir.Dim expresses it.
 func divDims(c *call, a, b ir.Dim) (quotient ir.Dim, ok bool) {
 	if q, ok := a.Quo2(b); ok {
 		return q, true
@@ -86,11 +87,13 @@ func divDims(c *call, a, b ir.Dim) (quotient ir.Dim, ok bool) {
 	return q, err == nil
 }
 
-// maxDims returns the larger of two dims, and false if that depends on the symbols' values.
+// maxDims returns the larger of two extents. known is false if that depends on the values of symbols.
 func maxDims(_ *call, a, b ir.Dim) (larger ir.Dim, known bool) {
+	// Less may be able to express only one of the two differences. A difference d is at least d.Add, because symbols
+	// are not negative, and at most d.Max().
 	switch d, err := a.Less(b); {
 	case err == nil && d.Add >= 0:
-		return a, true // for all values of the symbols
+		return a, true
 	case err == nil && (d.IsStatic() || d.Max() <= 0):
 		return b, true
 	}
@@ -103,7 +106,7 @@ func maxDims(_ *call, a, b ir.Dim) (larger ir.Dim, known bool) {
 	return ir.Dim{}, false
 }
 
-// minDims returns the smaller of two extents. It returns false if that depends on the values of symbols.
+// minDims returns the smaller of two extents. known is false if that depends on the values of symbols.
 func minDims(c *call, a, b ir.Dim) (smaller ir.Dim, known bool) {
 	larger, ok := maxDims(c, a, b)
 	if ok && larger == a {
@@ -112,15 +115,14 @@ func minDims(c *call, a, b ir.Dim) (smaller ir.Dim, known bool) {
 	return a, ok
 }
 
-// sameDims computes an op that leaves a list of extents unchanged, such as a cast to integers. It returns nil if input
-// 0 is no such list, or if the op changes it.
+// sameDims computes a Cast of a list of extents to another integer dtype. It returns nil for other casts.
 func sameDims(c *call) *value {
 	v := c.input(0)
 	to := c.typeAttr("to")
 	if !v.isDims || !dataTypes[to].dtype.IsInteger() || dataTypes[to].dtype.StorageOnly() {
 		return nil
 	}
-	// They only matter for small floats.
+	// These two attributes only matter for casts to floats of 8 bits or less.
 	c.consumed.atAttr("saturate")
 	c.consumed.atAttr("round_mode")
 	cast := dimsValue(v.dims, v.scalar)
@@ -154,7 +156,7 @@ func whereDims(c *call) *value {
 	return dimsValue(out, len(cond.Dims) == 0 && aScalar && bScalar)
 }
 
-// onlyAxis reports whether axes name the only axis of a vector.
+// onlyAxis reports whether axes lists just the axis of a vector, as 0 or -1.
 func onlyAxis(axes ...int) bool { return len(axes) == 1 && (axes[0] == 0 || axes[0] == -1) }
 
 // concatDims computes a Concat of shapes while the graph is built. It returns nil if the inputs are no shapes.
@@ -208,7 +210,7 @@ func reshapeDims(c *call) *value {
 		scalar = true
 	case "Reshape":
 		to := c.dims(1)
-		c.flag("allowzero", false) // only for extents of 0, and the vector has elements
+		c.flag("allowzero", false) // read, but without effect: it is for extents of 0, and the vector has elements
 		if len(to) > 1 {
 			return nil
 		}
@@ -228,8 +230,10 @@ func sliceDims(c *call) *value {
 	if !s.start.IsStatic() {
 		return nil
 	}
+	limit := s.limit.Static()
+	inside := func(i int) bool { return s.step > 0 && i < limit || s.step < 0 && i > limit }
 	var out ir.Shape
-	for i := s.start.Static(); s.step > 0 && i < s.limit.Static() || s.step < 0 && i > s.limit.Static(); i += s.step {
+	for i := s.start.Static(); inside(i); i += s.step {
 		out = append(out, v.dims[i])
 	}
 	return dimsValue(out, false)
