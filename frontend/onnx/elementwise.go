@@ -102,8 +102,8 @@ func unary(f func(tensor) tensor) row {
 	return tensorOp(func(c *call) tensor { return f(c.x(0)) })
 }
 
-// arithmetic returns the row of a broadcasting op on two tensors. dims, if not nil, computes the op on integers that
-// depend on symbols.
+// arithmetic returns the row of a broadcasting op on two tensors. dims, if not nil, computes the op on two integers
+// that depend on symbols.
 func arithmetic(f func(x, y tensor) tensor, dims func(c *call, a, b ir.Dim) (ir.Dim, bool)) row {
 	build := func(c *call) tensor { return f(c.x(0), c.x(1)) }
 	if dims == nil {
@@ -161,15 +161,16 @@ func hardSigmoid(c *call) tensor {
 // isInf builds IsInf. Attributes say which signs of infinity it detects.
 func isInf(c *call) tensor {
 	x := c.x(0)
-	switch low, high := c.intAttr("detect_negative", 1) != 0, c.intAttr("detect_positive", 1) != 0; {
-	case low && high:
+	negative, positive := c.flag("detect_negative", true), c.flag("detect_positive", true)
+	switch {
+	case negative && positive:
 		return x.IsInf()
-	case low:
+	case negative:
 		return x.Eq(x.Lit(math.Inf(-1)))
-	case high:
+	case positive:
 		return x.Eq(x.Lit(math.Inf(1)))
 	}
-	return x.Ne(x).And(x.Eq(x)) // neither: false everywhere
+	return x.Ne(x).And(x.Eq(x)) // false everywhere
 }
 
 func prelu(c *call) tensor {
@@ -209,11 +210,10 @@ func thresholdedRelu(c *call) tensor {
 	return x.Gt(x.Lit(c.floatAttr("alpha", 1))).Where(x, x.Lit(0))
 }
 
-// clip builds Clip: one clamp if the limits are constants, and otherwise a max and a min.
+// clip builds Clip: one clamp for floats with constant limits, and otherwise a max and a min.
 func clip(c *call) tensor {
 	x := c.x(0)
-	// Op clamp has limits that are float constants, so other limits and integers use max and min.
-	limits, known := [2]float64{math.Inf(-1), math.Inf(1)}, x.DType().IsFloat()
+	limits, canClamp := [2]float64{math.Inf(-1), math.Inf(1)}, x.DType().IsFloat()
 	for i := range limits {
 		if !c.has(1 + i) {
 			continue
@@ -221,10 +221,10 @@ func clip(c *call) tensor {
 		if d := constant(c.in[1+i]); d != nil && d.Elems() == 1 {
 			limits[i] = c.number(1 + i)
 		} else {
-			known = false
+			canClamp = false
 		}
 	}
-	if known {
+	if canClamp {
 		return x.Clamp(limits[0], limits[1])
 	}
 	if c.has(1) {
@@ -270,17 +270,13 @@ func mod(c *call) tensor {
 func pow(c *call) tensor {
 	x, y := c.x(0), c.x(1)
 	t := x.DType()
-	if t.IsFloat() {
-		if n := constant(c.in[1]); n != nil && n.Elems() == 1 {
-			// A square is exact and cheaper.
-			if f, err := n.Floats(); err == nil && f[0] == 2 && len(n.Dims) <= x.Rank() {
-				return x.Sqr()
-			}
-		}
-		return x.Pow(castTo(y, t))
-	}
-	if y.DType().IsFloat() {
+	if !t.IsFloat() && y.DType().IsFloat() {
 		return x.Cast(ir.F64).Pow(castTo(y, ir.F64)).Round().Cast(t)
+	}
+	if n := constant(c.in[1]); t.IsFloat() && n != nil && n.Elems() == 1 && len(n.Dims) <= x.Rank() {
+		if f, err := n.Floats(); err == nil && f[0] == 2 {
+			return x.Sqr() // exact, and cheaper
+		}
 	}
 	return x.Pow(castTo(y, t))
 }

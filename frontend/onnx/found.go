@@ -18,64 +18,62 @@ var dynamicOps = table{
 	"NonMaxSuppression": manyOp(nonMaxSuppression),
 }
 
-// validPart says that only the first count elements of a value along an axis are valid. It corresponds to ir.Found. For
-// example, NonZero returns a tensor of maximum size, and only the first coordinates in it are valid.
+// validPart says that only the first `count` elements of a value along an axis are valid. For example, NonZero returns
+// a tensor of maximum size, and only the first coordinates in it are valid. ir.Found is the same for an output.
 type validPart struct {
 	axis  int
 	count tensor
 }
 
-// partlyValid returns a value in which only the first count elements along an axis are valid.
+// partlyValid returns a value in which only the first `count` elements along an axis are valid.
 func partlyValid(t tensor, axis int, count tensor) *value {
 	return &value{tensor: t, valid: &validPart{axis, count}}
 }
 
-// cut returns the valid part of d, the computed value of a tensor. counts has the counts of this tensor and of later
-// ones; cut also returns the counts of the later ones.
-func (f *validPart) cut(d *ir.Data, counts []*ir.Data) (valid *ir.Data, later []*ir.Data, err error) {
-	n, err := counts[0].Ints()
-	if err == nil {
-		d, err = d.Front(f.axis, n[0])
+// cut returns the valid part of d, the computed value of a tensor. count is the computed value of f.count.
+func (f *validPart) cut(d, count *ir.Data) (*ir.Data, error) {
+	n, err := count.Ints()
+	if err != nil {
+		return nil, err
 	}
-	return d, counts[1:], err
+	return d.Front(f.axis, n[0])
 }
 
-// elementOf returns a scalar of a dtype. For an integer dtype, an infinite v stands for the smallest or the largest
-// number. unsigned says that t is i64 but holds uint64.
+// elementOf returns v as a scalar of dtype t. For an integer dtype, an infinite v stands for the smallest or the
+// largest number. unsigned says that t is i64 but holds uint64.
 func elementOf(t ir.DType, unsigned bool, v float64) *ir.Data {
 	d := &ir.Data{DType: t, Bytes: make([]byte, t.BlockBytes())}
 	if t.IsFloat() {
 		ir.EncodeFloats(d.Bytes, t, []float64{v})
 		return d
 	}
-	n, bits := int64(v), 8*t.BlockBytes()
-	switch signed := t.Kind() == ir.KindInt && !unsigned; {
-	case t == ir.Bool:
-		n = 0
-		if v > 0 {
-			n = 1
-		}
-	case math.IsInf(v, -1) && signed:
-		n = -1 << (bits - 1)
+	bits := 8 * t.BlockBytes()
+	smallest, most := int64(0), int64(1)<<bits-1 // for uint64, most is -1, which has the same bits
+	if t.Kind() == ir.KindInt && !unsigned {
+		smallest, most = -1<<(bits-1), 1<<(bits-1)-1
+	}
+	if t == ir.Bool {
+		most = 1
+	}
+	n := int64(v)
+	switch {
 	case math.IsInf(v, -1):
-		n = 0
-	case math.IsInf(v, 1) && signed:
-		n = 1<<(bits-1) - 1
+		n = smallest
 	case math.IsInf(v, 1):
-		n = 1<<bits - 1
+		n = most
 	}
 	ir.EncodeInts(d.Bytes, t, []int64{n})
 	return d
 }
 
-// foundExtent is an extent that is known only in a run: its value as a tensor, and its upper bound. While the graph is
-// built, a symbol that is not in the graph stands for it in integers, such as the results of Shape.
+// foundExtent is an extent that is known only in a run: its value as a tensor, and its upper bound. Integers that are
+// computed while the graph is built, such as the results of Shape, have a symbol for it. The graph lacks this symbol.
 type foundExtent struct {
 	count   tensor
 	largest ir.Dim
 }
 
-// foundSymbols is the prefix of these symbols' names.
+// foundSymbols is the prefix of the names of symbols that foundSymbol returns.
 const foundSymbols = "vkc_found_"
 
 // foundSymbol returns a new symbol that stands for count, the number of valid elements along an axis. extent is the
@@ -120,9 +118,8 @@ func (im *importer) dimValue(d ir.Dim) tensor {
 	return im.b.DimValue(d).Cast(ir.I64)
 }
 
-// largestShape returns a shape with every extent at its maximum. At most one extent may be known only in a run: a
-// multiple of a number of elements, plus a constant. For that one, largestShape also returns the valid part of the
-// axis; otherwise nil.
+// largestShape returns a shape with each extent at its maximum. At most one extent may be known only in a run: a
+// multiple of a number of elements, plus a constant. part is the valid part of the axis with that extent, or nil.
 func (c *call) largestShape(extents ir.Shape) (largest ir.Shape, part *validPart) {
 	extents = slices.Clone(extents)
 	for axis, d := range extents {
@@ -134,7 +131,8 @@ func (c *call) largestShape(extents ir.Shape) (largest ir.Shape, part *validPart
 			c.fail("it makes %s: vkc supports one axis of an extent that is known only in a run, a multiple of a "+
 				"number of elements", extents)
 		}
-		if part = (&validPart{axis, n.count}); d.Mul != 1 || d.Add != 0 {
+		part = &validPart{axis, n.count}
+		if d.Mul != 1 || d.Add != 0 {
 			part.count = c.dimValue(d).Cast(ir.I32)
 		}
 		extents[axis] = n.largest.Times(d.Mul).Plus(d.Add)
@@ -171,8 +169,8 @@ func nonzero(c *call) []*value {
 	return []*value{partlyValid(at.Cast(ir.I64), 1, count)}
 }
 
-// unique builds Unique: the distinct elements, or slices along an axis, sorted or in the order of their first
-// occurrence.
+// unique builds Unique: the distinct elements, or the distinct slices along an axis. They are sorted, or in the order
+// of their first occurrence.
 func unique(c *call) []*value {
 	x, axis := c.x(0), 0
 	if c.hasAttr("axis") {
@@ -183,8 +181,8 @@ func unique(c *call) []*value {
 	return c.uniqueOf(x.Unique(axis), axis, c.intAttr("sorted", 1) != 0)
 }
 
-// uniqueOf returns the four results of Unique along an axis, from u, in which values are sorted. If sorted is not set,
-// it reorders them by first occurrence.
+// uniqueOf returns the four results of Unique along an axis. The values in u are sorted. If `sorted` is not set,
+// uniqueOf reorders them by first occurrence.
 func (c *call) uniqueOf(u frontend.Uniques, axis int, sorted bool) []*value {
 	if !sorted {
 		// Order values by their first occurrence, with the invalid ones last.
@@ -221,22 +219,16 @@ func nonMaxSuppression(c *call) []*value {
 	if !(most >= 1 && most <= maxBoxes) {
 		c.fail("it selects %v boxes of each class: want 1 to %d", most, maxBoxes)
 	}
-	part := func(i int) tensor { return boxes.Index(2, i).Unsqueeze(1) } // [B, 1, N]
-	y1, x1, y2, x2 := part(0), part(1), part(2), part(3)                 // two opposite corners
-	if c.intAttr("center_point_box", 0) != 0 {                           // center, width and height
-		x, y, w, h := y1, x1, y2.MulScalar(0.5), x2.MulScalar(0.5)
-		y1, x1, y2, x2 = y.Sub(h), x.Sub(w), y.Add(h), x.Add(w)
-	}
-	y1, x1, y2, x2 = y1.Min(y2), x1.Min(x2), y1.Max(y2), x1.Max(x2)
+	y1, x1, y2, x2 := boxEdges(boxes, c.flag("center_point_box", false))
 	area := y2.Sub(y1).Mul(x2.Sub(x1))
 	place := c.b.Iota(ir.I32, 2, scores.Shape())
 	// In each step, the box with the highest score, and whether its score is above the threshold: [B, C, 1] each.
 	var chosen, valid []tensor
-	for rest := scores; len(chosen) < int(most); {
+	for rest := scores; len(chosen) < int(most); { // rest is the scores without dropped boxes
 		best := rest.ArgmaxKeep(2)
-		of := func(t tensor) tensor { return t.Broadcast(scores.Shape()).Gather(2, best) }
+		of := func(t tensor) tensor { return t.Broadcast(scores.Shape()).Gather(2, best) } // t of the best box
 		chosen, valid = append(chosen, best), append(valid, rest.Gather(2, best).Gt(rest.Lit(least)))
-		height := y2.Min(of(y2)).Sub(y1.Max(of(y1))).Relu()
+		height := y2.Min(of(y2)).Sub(y1.Max(of(y1))).Relu() // of the overlap with the best box
 		width := x2.Min(of(x2)).Sub(x1.Max(of(x1))).Relu()
 		common := height.Mul(width)
 		dropped := common.Gt(area.Add(of(area)).Sub(common).MulScalar(overlap)).Or(place.Eq(best))
@@ -247,4 +239,16 @@ func nonMaxSuppression(c *call) []*value {
 	rows := c.b.Iota(ir.I32, 0, box.Shape()).Stack(3, c.b.Iota(ir.I32, 1, box.Shape()), box).Reshape(-1, 3)
 	y, count := rows.Compress(0, valid[0].Concat(2, valid[1:]...).Reshape(-1))
 	return []*value{partlyValid(y.Cast(ir.I64), 0, count)}
+}
+
+// boxEdges returns the edges of boxes [B, N, 4] as tensors [B, 1, N], with y1 <= y2 and x1 <= x2. A box is given by its
+// center, width and height or, if centered is not set, by two opposite corners (y, x, y, x).
+func boxEdges(boxes tensor, centered bool) (y1, x1, y2, x2 tensor) {
+	part := func(i int) tensor { return boxes.Index(2, i).Unsqueeze(1) }
+	y1, x1, y2, x2 = part(0), part(1), part(2), part(3)
+	if centered {
+		x, y, halfWidth, halfHeight := y1, x1, y2.MulScalar(0.5), x2.MulScalar(0.5)
+		y1, x1, y2, x2 = y.Sub(halfHeight), x.Sub(halfWidth), y.Add(halfHeight), x.Add(halfWidth)
+	}
+	return y1.Min(y2), x1.Min(x2), y1.Max(y2), x1.Max(x2)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The functions in this file build ops along an axis of input 0 that is valid in part, with another number of valid
-// elements in the result. They return nil if the node does not move elements along that axis.
+// The functions in this file build ops that move elements along an axis of input 0 that is valid in part (see
+// validPart). The result has another number of valid elements. They return nil for a node that moves none along it.
 
 // coordinatesTo returns the coordinates 0 … n-1 as a vector.
 func (c *call) coordinatesTo(n ir.Dim) tensor { return c.b.Iota(ir.I32, 0, n) }
@@ -20,8 +20,8 @@ func gatherAlong(c *call) []*value {
 	if v.valid == nil || v.valid.axis != c.axis(c.intAttr("axis", 0), c.rank(0)) || c.input(1).valid != nil {
 		return nil
 	}
-	at, n := c.x(1), v.valid.count
-	n = n.Cast(at.DType())
+	at := c.x(1)
+	n := v.valid.count.Cast(at.DType())
 	if at.DType().Kind() == ir.KindInt {
 		at = at.Lt(at.Lit(0)).Where(at.Add(n), at)
 	}
@@ -34,7 +34,7 @@ func gatherAlong(c *call) []*value {
 	return one(gather(c))
 }
 
-// concatAlong builds Concat of valid elements: the valid elements of an operand follow those of the one before.
+// concatAlong builds Concat. The valid elements of each input directly follow the valid elements of the input before.
 func concatAlong(c *call) []*value {
 	axis := c.axis(c.mustInt("axis"), c.rank(0))
 	for _, v := range c.in {
@@ -43,17 +43,17 @@ func concatAlong(c *call) []*value {
 		}
 	}
 	list := c.all()
-	y := list[0].Concat(axis, list[1:]...)
-	place := c.coordinatesTo(y.Dim(axis))
-	from, end := place, c.b.Const(int32(0))
-	for i, x := range list { // from is the place in the operands joined with their invalid elements
+	y := list[0].Concat(axis, list[1:]...)  // with the invalid elements, which the result skips
+	place := c.coordinatesTo(y.Dim(axis))   // in the result
+	from, end := place, c.b.Const(int32(0)) // the coordinate in y of each place, and the end of the inputs so far
+	for i, x := range list {
 		extent := c.b.DimValue(x.Dim(axis))
 		n := extent
 		if v := c.in[i].valid; v != nil {
 			n = v.count
 		}
 		end = end.Add(n)
-		from = from.Add(place.Ge(end).Where(extent.Sub(n), extent.Lit(0)))
+		from = from.Add(place.Ge(end).Where(extent.Sub(n), extent.Lit(0))) // later places skip the invalid elements
 	}
 	return []*value{partlyValid(y.IndexSelect(axis, from), axis, end)}
 }
@@ -79,7 +79,7 @@ func sliceAlong(c *call) []*value {
 		c.fail("%d starts and ends for one axis", len(limits))
 	}
 	x := c.asTensor(v)
-	at := func(limit int) tensor { // the valid place that start or end means
+	at := func(limit int) tensor { // the number of valid elements before the start or end `limit`
 		bound := n.Lit(float64(max(-math.MaxInt32, min(limit, math.MaxInt32))))
 		if limit < 0 {
 			bound = n.Add(bound).Max(n.Lit(0))
@@ -88,15 +88,15 @@ func sliceAlong(c *call) []*value {
 	}
 	start, end := at(limits[0]), at(limits[1])
 	extent := x.Dim(axis)
-	// Both count from the same side, so the result is at most that long.
-	if most := limits[1] - limits[0]; (limits[0] < 0) == (limits[1] < 0) && extent.IsStatic() {
-		extent = ir.D(max(0, min(most, extent.Static())))
+	// A start and an end that count from the same side bound the result's length.
+	if sameSide := (limits[0] < 0) == (limits[1] < 0); sameSide && extent.IsStatic() {
+		extent = ir.D(max(0, min(limits[1]-limits[0], extent.Static())))
 	}
 	y := x.IndexSelect(axis, c.coordinatesTo(extent).Add(start))
 	return []*value{partlyValid(y, axis, end.Sub(start).Max(n.Lit(0)))}
 }
 
-// foundShape returns the extents of input 0, of which one is a number of elements that a run finds.
+// foundShape returns the extents of input 0, with a symbol for the number of valid elements along its axis.
 func (c *call) foundShape() ir.Shape {
 	v := c.input(0)
 	s := slices.Clone(c.shapeOf(v))
@@ -104,7 +104,7 @@ func (c *call) foundShape() ir.Shape {
 	return s
 }
 
-// shapeAlong builds Shape: integers that a run finds.
+// shapeAlong builds Shape, which has the number of valid elements.
 func shapeAlong(c *call) []*value {
 	start, end := c.shapeBounds()
 	return []*value{{dims: c.foundShape()[start:end], isDims: true}}
@@ -115,7 +115,7 @@ func sizeAlong(c *call) []*value {
 	return []*value{dimsValue(ir.Shape{c.numel(c.foundShape())}, true)}
 }
 
-// flattenAlong builds Flatten of an input with a valid part. The axes other than the one with the part must be static.
+// flattenAlong builds Flatten of an input with a valid part. All extents must be static.
 func flattenAlong(c *call) []*value {
 	s, axis := c.shapeOf(c.input(0)), c.intAttr("axis", 1)
 	if axis < 0 {
@@ -124,8 +124,8 @@ func flattenAlong(c *call) []*value {
 	if axis < 0 || axis > len(s) || !s.IsStatic() {
 		c.failPartlyValid(c.in[0])
 	}
-	to := []int{int(s[:axis].MaxElems()), -1}
-	if at := c.in[0].valid.axis; at < axis {
+	to := []int{int(s[:axis].MaxElems()), -1} // -1 for the axis of the result that is valid in part
+	if c.in[0].valid.axis < axis {
 		to = []int{-1, int(s[axis:].MaxElems())}
 	}
 	return c.reshapedAlong(to)
@@ -135,9 +135,8 @@ func flattenAlong(c *call) []*value {
 // -1.
 func reshapeAlong(c *call) []*value {
 	extents, part := c.largestShape(c.extents(1))
-	s, v := c.shapeOf(c.input(0)), c.in[0].valid
-	if part != nil { // the extent that Reshape would infer
-		if part.count != v.count || slices.Contains(extents, ir.Dim{Add: -1}) {
+	if part != nil { // the number of valid elements, as the extent that Reshape would infer
+		if part.count != c.input(0).valid.count || slices.Contains(extents, ir.Dim{Add: -1}) {
 			c.failPartlyValid(c.in[0])
 		}
 		extents[part.axis] = ir.Dim{Add: -1}
@@ -149,37 +148,52 @@ func reshapeAlong(c *call) []*value {
 		}
 		to[i] = int(d.Add)
 	}
-	if c.intAttr("allowzero", 0) == 0 { // a 0 stands for the extent of the same axis of the input
-		for i, n := range to {
-			switch {
-			case n != 0:
-			case i >= len(s) || !s[i].IsStatic():
-				c.failPartlyValid(c.in[0])
-			case i != v.axis:
-				to[i] = s[i].Static()
-			case slices.Contains(to, -1): // the axis stays, and the other axes have an extent to infer
-				rest := 1
-				for a, d := range s {
-					if a != v.axis {
-						rest *= d.Static()
-					}
-				}
-				for k, extent := range to {
-					if k != i && extent > 0 {
-						rest /= extent
-					}
-				}
-				to[slices.Index(to, -1)], to[i] = rest, -1
-			default:
-				to[i] = -1
-			}
-		}
+	if c.intAttr("allowzero", 0) == 0 {
+		c.setKeptExtents(to)
 	}
 	return c.reshapedAlong(to)
 }
 
-// reshapedAlong reshapes input 0, of which an axis is valid in part. In the extents `to`, -1 stands for the axis of the
-// result that is valid in part. Without a -1 the whole result is valid.
+// setKeptExtents replaces each 0 in the extents of a Reshape by the extent of the same axis of input 0, but by -1 if
+// that axis is valid in part. A -1 that the node has itself then becomes the number that Reshape would infer.
+func (c *call) setKeptExtents(to []int) {
+	s, axis := c.shapeOf(c.input(0)), c.in[0].valid.axis
+	keepsPart := axis < len(to) && to[axis] == 0
+	for i, n := range to {
+		if n != 0 {
+			continue
+		}
+		if i >= len(s) || !s[i].IsStatic() {
+			c.failPartlyValid(c.in[0])
+		}
+		to[i] = s[i].Static()
+	}
+	if !keepsPart {
+		return
+	}
+	if inferred := slices.Index(to, -1); inferred >= 0 {
+		if !s.IsStatic() {
+			c.failPartlyValid(c.in[0])
+		}
+		rest := 1 // the elements of the other axes of the input, divided by the other extents of the result
+		for a, d := range s {
+			if a != axis {
+				rest *= d.Static()
+			}
+		}
+		for a, extent := range to {
+			if a != axis && extent > 0 {
+				rest /= extent
+			}
+		}
+		to[inferred] = rest
+	}
+	to[axis] = -1
+}
+
+// reshapedAlong reshapes input 0, of which an axis is valid in part, to the extents `to`. A -1 stands for the axis of
+// the result that is valid in part. Without a -1 the whole result is valid. A run checks that the number of valid
+// elements fits the other extents.
 func (c *call) reshapedAlong(to []int) []*value {
 	v := c.in[0]
 	x, axis, count := c.asTensor(v), v.valid.axis, v.valid.count
@@ -208,7 +222,7 @@ func (c *call) reshapedAlong(to []int) []*value {
 	}
 	lit := func(n int) tensor { return count.Lit(float64(n)) }
 	valid := count.Mul(lit(outer * inner)) // the number of valid elements
-	n := valid.Div(lit(other))             // the valid part of the result's axis
+	n := valid.Div(lit(other))             // the number of valid elements along the result's axis
 	c.check(v, n.Mul(lit(other)).Eq(valid))
 	most := outer * extent * inner / other
 	shape := ir.ShapeOf(to...)
@@ -217,21 +231,23 @@ func (c *call) reshapedAlong(to []int) []*value {
 	if before == outer && most*other == outer*extent*inner { // the valid elements stay where they are
 		return []*value{partlyValid(x.Reshape(shape), at, n)}
 	}
-	// Valid element number i of the result is valid element number i of x.
+	// Valid element number i of the result is valid element number i of x. The result is [before, most, after], with n
+	// valid elements along the middle axis, and x is [outer, extent, inner], with count ones.
 	coord := func(axis int) tensor { return c.b.Iota(ir.I32, axis, before, most, after) }
 	number := coord(0).Mul(n).Add(coord(1)).Mul(lit(after)).Add(coord(2)).Reshape(-1)
-	perRow := count.Mul(lit(inner)).Max(lit(1)) // valid elements of x in a row of extent*inner elements
+	perRow := count.Mul(lit(inner)).Max(lit(1)) // valid elements of x in each of the outer rows
 	row := number.Div(perRow)
 	position := row.Mul(lit(extent * inner)).Add(number.Sub(row.Mul(perRow)))
 	return []*value{partlyValid(x.Reshape(-1).IndexSelect(0, position).Reshape(shape), at, n)}
 }
 
-// expandAlong builds Expand. The shape has the number of valid elements, or 1, for their axis.
+// expandAlong builds Expand of an input with a valid part. For the axis with that part, the node's shape has the number
+// of valid elements, or 1.
 func expandAlong(c *call) []*value {
 	v := c.input(0)
 	to, part := c.largestShape(c.extents(1))
 	x := c.asTensor(v)
-	axis := len(to) - x.Rank() + v.valid.axis
+	axis := len(to) - x.Rank() + v.valid.axis // of `to`; negative if the input has more axes
 	if part != nil && part.axis != axis {
 		c.fail("its result would have two axes with extents that are known only in a run")
 	}
@@ -252,7 +268,7 @@ func expandAlong(c *call) []*value {
 	return []*value{partlyValid(x.Broadcast(to), len(to)-x.Rank()+v.valid.axis, v.valid.count)}
 }
 
-// depthToSpaceAlong builds DepthToSpace along rows or columns of which a run finds a part.
+// depthToSpaceAlong builds DepthToSpace of a picture with rows or columns that are valid in part.
 func depthToSpaceAlong(c *call) []*value {
 	v := c.input(0)
 	if v.valid.axis < 2 {
@@ -262,7 +278,8 @@ func depthToSpaceAlong(c *call) []*value {
 	return []*value{partlyValid(depthToSpace(c), v.valid.axis, n)}
 }
 
-// spaceToDepthAlong builds SpaceToDepth along rows or columns of which a run finds a part.
+// spaceToDepthAlong builds SpaceToDepth of a picture with rows or columns that are valid in part. A run checks that
+// blocksize divides their number.
 func spaceToDepthAlong(c *call) []*value {
 	v, size := c.input(0), c.mustInt("blocksize")
 	axis := v.valid.axis
@@ -272,7 +289,7 @@ func spaceToDepthAlong(c *call) []*value {
 	count, by := v.valid.count, v.valid.count.Lit(float64(size))
 	c.check(v, count.Mod(by).Eq(count.Lit(0)))
 	x := c.asTensor(v)
-	if d := x.Dim(axis); d.IsStatic() { // more cannot be valid
+	if d := x.Dim(axis); d.IsStatic() { // at most a multiple of the size is valid
 		x = x.Slice(axis, 0, d.Static()/size*size)
 	}
 	return []*value{partlyValid(c.spaceToDepthOf(x), axis, count.Div(by))}
@@ -294,20 +311,20 @@ func tileAlong(c *call) []*value {
 	return []*value{partlyValid(c.tiled(x, ir.ShapeOf(repeats...)), axis, n.MulScalar(float64(times)))}
 }
 
-// padAlong builds Pad. The padding at the end follows the valid elements.
+// padAlong builds Pad of an input with a valid part. The padding at the end directly follows the valid elements.
 func padAlong(c *call) []*value {
 	v := c.input(0)
 	x := c.asTensor(v)
-	low, high := c.pads(x.Rank())
-	axis, n := v.valid.axis, v.valid.count
+	low, high := c.pads(x.Rank()) // negative numbers remove elements
+	axis := v.valid.axis
 	before, after := max(0, low[axis]), max(0, high[axis])
-	cut := max(0, -low[axis])
-	low[axis], high[axis] = 0, min(0, low[axis])+min(0, high[axis])
-	n = n.AddScalar(float64(high[axis])).Max(n.Lit(0)) // elements that are not removed
-	high[axis] = 0
+	cutFront, cutBack := max(0, -low[axis]), max(0, -high[axis])
+	low[axis], high[axis] = 0, 0 // padded pads the other axes
 	x = c.padded(x, low, high)
+	n := v.valid.count
+	n = n.AddScalar(float64(-(cutFront + cutBack))).Max(n.Lit(0)) // valid elements that are not removed
 	mode := c.padMode()
-	least := 0 // elements that the padding needs
+	least := 0 // the number of elements that the padding needs
 	if before+after > 0 && mode != "constant" {
 		least = 1
 	}
@@ -320,22 +337,22 @@ func padAlong(c *call) []*value {
 		from = from.Max(from.Lit(0)).Min(last)
 	case "wrap":
 		from = from.Mod(n)
-	case "reflect":
+	case "reflect": // Abs reflects at element 0; the other differences reflect at the last element
 		from = last.Sub(last.Sub(from.Abs()).Abs())
 		least = max(before, after) + 1
 	}
 	if least > 0 {
 		c.check(v, n.Ge(n.Lit(float64(least))))
 	}
-	y := x.IndexSelect(axis, from.AddScalar(float64(cut)).Reshape(-1))
+	y := x.IndexSelect(axis, from.AddScalar(float64(cutFront)).Reshape(-1))
 	if mode == "constant" {
 		y = inside.Where(y, y.Lit(c.padValue()))
 	}
 	return []*value{partlyValid(y, axis, n.AddScalar(float64(before+after)))}
 }
 
-// uniqueAlong builds Unique of valid elements, or of slices along the axis. The other elements become copies of the
-// first one, so only its count needs a correction.
+// uniqueAlong builds Unique of the valid elements or slices. The invalid ones become copies of the first element, so
+// that only the count of the first element needs a correction.
 func uniqueAlong(c *call) []*value {
 	v := c.input(0)
 	axis := v.valid.axis
@@ -351,7 +368,7 @@ func uniqueAlong(c *call) []*value {
 		c.failPartlyValid(v)
 	}
 	u := c.validAlong(v).Where(x, x.Slice(axis, 0, 1)).Unique(axis)
-	// The group of the first element has counted the copies.
+	// The first element's count includes the copies.
 	first := c.coordinatesTo(u.Counts.Dim(0)).Eq(u.Inverse.Slice(0, 0, 1))
 	u.Counts = u.Counts.Sub(first.Where(c.b.DimValue(x.Dim(axis)).Sub(n), n.Lit(0)))
 	u.Count = u.Count.Min(n)

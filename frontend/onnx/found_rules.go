@@ -10,13 +10,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A foundRule says how an op treats inputs with only a valid part (see validPart). It labels axes as the letters of an
-// einsum do, and all else follows from the labels. See labels.
+// A foundRule says how an op treats inputs that are valid only in part (see validPart). It labels axes as the letters
+// of an einsum do. The labels say which axes of the results are valid in part.
 type foundRule struct {
 	labels func(c *call) labels
-	// neutral returns the value that replaces invalid elements of input i along a folded axis, because it does not
-	// change the fold. An infinity stands for the least or the largest number of the dtype. Means and norms divide by
-	// the number of valid elements; see call.mean.
+	// neutral returns the value that replaces the invalid elements of input i along a folded axis, for example 0 for a
+	// sum. An infinity stands for the least or the largest number of the dtype. Means and norms also divide by the
+	// number of valid elements; see call.mean.
 	neutral func(c *call, i int) float64
 	// along, if set, builds a node that moves elements along an axis that is valid in part. It returns nil for others.
 	along func(c *call) []*value
@@ -29,7 +29,7 @@ type labels struct {
 	folded  []int   // labels of axes along which a result's element depends on all elements
 }
 
-// opaque is the label of an axis that may not be valid in part. If it is, hideInvalid refuses the node.
+// opaque is the label of an axis that must be valid as a whole. Otherwise hideInvalid refuses the node.
 const opaque = -1
 
 // neutrally returns a function for foundRule.neutral: one value for all inputs.
@@ -39,8 +39,8 @@ func neutrally(value float64) func(c *call, i int) float64 {
 
 var least, largest = neutrally(math.Inf(-1)), neutrally(math.Inf(1))
 
-// foundRules has the rules of ops for arguments with only a valid part, except for elementwise ops. An op that is in no
-// such table refuses these arguments, unless row.takesPartlyValid is set. Names have the domain, as Node.op returns.
+// foundRules has the rules of all ops that accept inputs with a valid part, except elementwise ops and ops with
+// row.takesPartlyValid. Other ops refuse such inputs. The keys are as Node.op returns them, with the domain.
 var foundRules = map[string]foundRule{}
 
 // init adds the ops that move elements. Declarations cannot have these rules, because their functions refer to tables
@@ -226,8 +226,7 @@ func init() {
 	}
 }
 
-// foundRule returns the rule by which the node's op treats inputs that are valid in part, or nil if it does not accept
-// them.
+// foundRule returns the rule by which the node's op treats inputs with a valid part, or nil if it refuses them.
 func (c *call) foundRule() *foundRule {
 	if rule, ok := foundRules[c.node.op()]; ok {
 		return &rule
@@ -251,16 +250,15 @@ type mask struct {
 	valid tensor // whether each place along the axis is valid: bools of the input's rank, extent 1 along other axes
 }
 
-// ofPartlyValid builds a node with an input that is only partly valid in a run. build is the node's row for complete
-// inputs. It fails if the op has no rule for such inputs.
+// ofPartlyValid builds a node with an input that has a valid part (see validPart). build builds the node for inputs
+// that are valid as a whole. ofPartlyValid fails if the op has no rule for such inputs.
 func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 	first := slices.IndexFunc(c.in, func(v *value) bool { return v != nil && v.valid != nil })
 	rule := c.foundRule()
 	if rule == nil {
 		c.failPartlyValid(c.in[first])
 	}
-	// The rule may have a function of its own, which returns nil if it is for other cases.
-	if rule.along != nil {
+	if rule.along != nil { // it returns nil if it does not apply to the node
 		if results := c.forUnsigned(rule.along)(c); results != nil {
 			return results
 		}
@@ -268,7 +266,7 @@ func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 	if rule.labels == nil {
 		c.failPartlyValid(c.in[first])
 	}
-	// Otherwise the invalid elements are replaced by values without effect, and the op is built as usual.
+	// The op is built as usual, after invalid elements are replaced by values without effect.
 	l := c.hideInvalid(rule, first)
 	results := build(c)
 	c.markValid(l, results)
@@ -276,30 +274,27 @@ func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 }
 
 // hideInvalid replaces invalid elements along folded axes by neutral ones, and returns the number of valid elements of
-// each label. It adds checks to the program that all axes with the same label have the same number. Input number first
-// is an input with a valid part.
+// each label. A run checks that all axes with the same label have the same number. `first` is the number of an input
+// with a valid part.
 func (c *call) hideInvalid(rule *foundRule, first int) *validLabels {
 	l := &validLabels{rule.labels(c.inspector()), map[int]tensor{}}
-	label := func(i int) int { // the label of the axis along which input i is valid in part
-		var at []int
-		if i < len(l.in) {
-			at = l.in[i]
-		}
-		axis := c.in[i].valid.axis
-		if axis >= len(at) || at[axis] == opaque || rule.neutral == nil && slices.Contains(l.folded, at[axis]) {
-			c.failPartlyValid(c.in[i])
-		}
-		return at[axis]
-	}
+	partly := map[int]int{} // by input that is valid in part: the label of the axis of its valid part
 	for i, v := range c.in {
 		if v == nil || v.valid == nil {
 			continue
 		}
+		label := opaque
+		if i < len(l.in) && v.valid.axis < len(l.in[i]) {
+			label = l.in[i][v.valid.axis]
+		}
+		if label == opaque || rule.neutral == nil && slices.Contains(l.folded, label) {
+			c.failPartlyValid(v)
+		}
 		n := v.valid.count
-		if known, ok := l.counts[label(i)]; ok && known != n {
+		if known, ok := l.counts[label]; ok && known != n {
 			c.check(v, known.Eq(n))
 		}
-		l.counts[label(i)] = n
+		l.counts[label], partly[i] = n, label
 	}
 	// Complete axes with such a label must have as many elements as are valid, unless their extent is 1.
 	for i, v := range c.in {
@@ -313,17 +308,17 @@ func (c *call) hideInvalid(rule *foundRule, first int) *validLabels {
 			}
 		}
 	}
-	c.in = slices.Clone(c.in)
-	for i, v := range c.in {
-		if v == nil || v.valid == nil || !slices.Contains(l.folded, label(i)) {
-			continue
+	c.in = slices.Clone(c.in) // hide replaces inputs
+	for i := range c.in {
+		if label, ok := partly[i]; ok && slices.Contains(l.folded, label) {
+			c.hide(i, rule.neutral(c.inspector(), i))
 		}
-		c.hide(i, rule.neutral(c.inspector(), i))
 	}
 	return l
 }
 
-// validAlong returns which places along the axis of v are valid, as bools of the rank of v.
+// validAlong returns bools that say which elements of v are valid. They have the rank of v, and extent 1 along all axes
+// except the axis of the valid part.
 func (c *call) validAlong(v *value) tensor {
 	x := c.asTensor(v)
 	places := ones(x.Rank())
@@ -331,7 +326,7 @@ func (c *call) validAlong(v *value) tensor {
 	return c.b.Iota(ir.I32, v.valid.axis, places).Lt(v.valid.count)
 }
 
-// hide replaces the invalid elements of input i by a number, and sets mask for input 0. The caller has cloned c.in.
+// hide replaces the invalid elements of input i by a number, and for input 0 sets c.mask. The caller has cloned c.in.
 func (c *call) hide(i int, number float64) {
 	v := c.in[i]
 	x, valid := c.asTensor(v), c.validAlong(v)
@@ -344,8 +339,8 @@ func (c *call) hide(i int, number float64) {
 	c.in[i] = &hidden
 }
 
-// markValid marks the valid parts of a node's results: the axes whose label has a count. It fails if a result would
-// have two such axes, or if the axis is neither in a result nor combined by the op.
+// markValid marks the valid parts of a node's results: the axes with a label in l.counts. It fails if a result would
+// have two such axes, or if a label is neither in a result nor folded by the op.
 func (c *call) markValid(l *validLabels, results []*value) {
 	for name, n := range l.counts { // by label, the number of valid elements
 		marked := slices.Contains(l.folded, name)
@@ -374,8 +369,8 @@ func (c *call) failPartlyValid(v *value) {
 		v.name, v.valid.axis)
 }
 
-// check adds a graph output that reports whether a condition does not hold in a run, so that the results are wrong: see
-// ir.Mismatched. The condition is about the number of valid elements of v.
+// check adds a graph output that is true if the condition `holds` is false in a run. The run then fails, because its
+// results would be wrong: see ir.Mismatched. The condition is about the number of valid elements of v.
 func (c *call) check(v *value, holds tensor) {
 	if holds.Builder() != c.b {
 		c.fail("%q has an axis of an extent that is known only in a run, and the body of a loop cannot check "+
@@ -390,8 +385,8 @@ func (c *call) check(v *value, holds tensor) {
 	c.checks = append(c.checks, name)
 }
 
-// mean returns the mean of x over axes, which stay with extent 1. x has the axes of input 0. If only the first elements
-// of input 0 along one of the axes are valid (see mask), only these elements of x count.
+// mean returns the mean of x over axes, which stay with extent 1. x has the axes of input 0. If input 0 is valid in
+// part along one of the axes (see mask), the invalid elements of x must be 0, and do not count.
 func (c *call) mean(x tensor, axes ...int) tensor {
 	if c.mask == nil {
 		return x.MeanKeep(axes...)
@@ -441,13 +436,15 @@ func numbered(first, n int) []int {
 // rank returns the number of axes of input i.
 func (c *call) rank(i int) int { return len(c.shapeOf(c.input(i))) }
 
-// likeInput returns labels for an op with one input that matters, and results with the same axes.
+// likeInput returns labels for an op whose results have the axes of input 0, which are labeled by their numbers. Other
+// inputs have no labels.
 func (c *call) likeInput(folded ...int) labels {
 	all := numbered(0, c.rank(0))
 	return labels{[][]int{all}, slices.Repeat([][]int{all}, max(1, len(c.node.Outputs))), folded}
 }
 
-// elementwiseLabels labels an elementwise op. Broadcasting aligns the last axes, so labels count axes from the end.
+// elementwiseLabels labels an elementwise op. Broadcasting aligns the last axes, so a label is the number of an axis
+// counted from the last one.
 func elementwiseLabels(c *call) labels {
 	l, most := labels{}, 0
 	for i := range c.in {
@@ -482,37 +479,37 @@ func transposeLabels(c *call) labels {
 // gatherLabels labels Gather: the axes of the indices take the place of the indexed axis, which is opaque.
 func gatherLabels(c *call) labels {
 	data := numbered(0, c.rank(0))
-	at := numbered(len(data), c.rank(1))
+	at := numbered(len(data), c.rank(1)) // labels that the data do not have
 	along := c.axis(c.intAttr("axis", 0), len(data))
 	data[along] = opaque
 	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(data[:along], at, data[along+1:])}}
 }
 
-// gatherNDLabels labels GatherND. The indexed axes are opaque. The axes of the data after the indexed ones are the
-// result's last axes.
+// gatherNDLabels labels GatherND of data [batch, indexed, rest] by indices [batch, rows, number of indexed axes]. The
+// result is [batch, rows, rest]. The indexed axes are opaque.
 func gatherNDLabels(c *call) labels {
 	at := numbered(0, c.rank(1))
 	at[len(at)-1] = opaque
 	data := slices.Repeat([]int{opaque}, c.rank(0))
-	rows := at[:len(at)-1]
+	rows := at[:len(at)-1] // batch and rows
 	if batch := c.intAttr("batch_dims", 0); batch >= 0 && batch < len(at) {
 		copy(data, rows[:batch])
 	}
 	shape := c.shapeOf(c.in[1])
 	rest := c.rank(0) - shape[len(shape)-1].Static() - c.intAttr("batch_dims", 0)
 	for i := range max(0, min(rest, len(data))) {
-		data[len(data)-1-i] = 100 + i // labels that the indices do not have
+		data[len(data)-1-i] = len(at) + i // labels that the indices do not have
 	}
 	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(rows, data[max(0, len(data)-rest):])}}
 }
 
-// gatherElementsLabels lets indices be valid in part. They may have fewer elements than x, hence labels of their own.
+// gatherElementsLabels labels GatherElements. The indices may be valid in part, but not the data: their extents differ.
 func gatherElementsLabels(c *call) labels {
 	at := numbered(0, c.rank(1))
 	return labels{in: [][]int{slices.Repeat([]int{opaque}, c.rank(0)), at}, out: [][]int{at}}
 }
 
-// sliceLabels keeps the labels of axes that are taken whole.
+// sliceLabels labels Slice. Axes of which it takes a part are opaque.
 func sliceLabels(c *call) labels {
 	l := c.likeInput()
 	s := c.shapeOf(c.in[0])
@@ -524,7 +521,7 @@ func sliceLabels(c *call) labels {
 	return l
 }
 
-// squeezeLabels returns the labels of Squeeze, which removes axes of extent 1. An axis that it removes is opaque.
+// squeezeLabels labels Squeeze, which removes axes of extent 1. The removed axes are opaque.
 func squeezeLabels(c *call) labels {
 	l := c.likeInput()
 	axes, given := c.axes(1)
@@ -549,7 +546,7 @@ func squeezeLabels(c *call) labels {
 	return l
 }
 
-// unsqueezeLabels labels Unsqueeze, which adds axes of extent 1.
+// unsqueezeLabels labels Unsqueeze, which adds axes of extent 1. The added axes are opaque.
 func unsqueezeLabels(c *call) labels {
 	l := c.likeInput()
 	out := slices.Clone(l.in[0])
@@ -581,7 +578,7 @@ func oneHotLabels(c *call) labels {
 	return labels{in: [][]int{at}, out: [][]int{slices.Insert(slices.Clone(at), axis, opaque)}}
 }
 
-// scatterNDLabels folds the rows of indices and updates.
+// scatterNDLabels labels ScatterND. It folds the axes along which indices and updates have their rows.
 func scatterNDLabels(c *call) labels {
 	data := slices.Repeat([]int{opaque}, c.rank(0))
 	at := numbered(0, c.rank(1))
@@ -595,21 +592,21 @@ func scatterLabels(c *call) labels {
 	return labels{[][]int{data, at, at}, [][]int{data}, at}
 }
 
-// nonZeroLabels folds all axes: what is not there is zero.
+// nonZeroLabels labels NonZero. It folds all axes, because an invalid element that is 0 does not change the result.
 func nonZeroLabels(c *call) labels {
 	all := numbered(0, c.rank(0))
 	return labels{[][]int{all}, nil, all}
 }
 
-// compressLabels folds the axis that the condition chooses from.
+// compressLabels labels Compress. It folds the axis along which the condition selects slices.
 func compressLabels(c *call) labels {
 	l := c.likeInput()
-	if !c.hasAttr("axis") { // of the flattened elements, so a part of an axis is no part of them
+	if !c.hasAttr("axis") { // it selects from all elements, of which a part of an axis is not the first part
 		return labels{in: [][]int{slices.Repeat([]int{opaque}, c.rank(0)), {opaque}}}
 	}
 	axis := c.axis(c.intAttr("axis", 0), c.rank(0))
 	condition := []int{axis}
-	if c.in[0].valid == nil { // which may have fewer elements than x
+	if c.in[0].valid == nil { // a condition may be shorter than the input, so its label differs from the axis's
 		condition = []int{len(l.in[0])}
 	}
 	l.in = append(l.in, condition)
@@ -619,7 +616,7 @@ func compressLabels(c *call) labels {
 	return l
 }
 
-// axisLabels returns a function for ops that fold the axis that attribute axis names, and keep it.
+// axisLabels returns a function for ops that fold one axis and keep it: attribute axis or, without it, `otherwise`.
 func axisLabels(otherwise int) func(c *call) labels {
 	return func(c *call) labels {
 		return c.likeInput(c.axis(c.intAttr("axis", otherwise), c.rank(0)))
@@ -635,7 +632,8 @@ func scanLabels(c *call) labels {
 	return c.likeInput(c.axis(along[0], c.rank(0)))
 }
 
-// topKLabels folds an axis, of which the k elements are always there: topK checks that.
+// topKLabels labels TopK. It folds an axis of the input. The result's axis has k elements, and topK checks that at
+// least k are valid.
 func topKLabels(c *call) labels {
 	axis := c.axis(c.intAttr("axis", -1), c.rank(0))
 	l := c.likeInput(axis)
@@ -645,7 +643,7 @@ func topKLabels(c *call) labels {
 	return l
 }
 
-// axesFromLabels labels norms over the axes from attribute axis on, with a scale and a bias of these axes.
+// axesFromLabels labels norms over the axes from attribute axis on. The scale and the bias have the last of these axes.
 func axesFromLabels(c *call) labels {
 	axis := c.axis(c.intAttr("axis", -1), c.rank(0))
 	l := c.likeInput(axesFrom(axis, c.rank(0))...)
@@ -673,10 +671,10 @@ func meanVarianceLabels(c *call) labels {
 	return c.likeInput(c.resolved(axes, c.rank(0))...)
 }
 
-// lettered returns a function for the labels that a text gives, such as "bn-,b* -> bn": a letter is the label of an
-// axis of an input or, after the arrow, of one of the first axes of a result. A dash is an opaque axis, and a star
-// stands for any number of them. An input with another number of axes is opaque. folded has the labels of folded
-// axes.
+// lettered returns a function that labels axes by a text, such as "bn-,b* -> bn". Inputs are before the arrow, and
+// results after it. A letter is the label of an axis, a dash is an opaque axis, and a star stands for any number of
+// opaque axes. An input with another number of axes is opaque. For a result, the text may have just the first axes.
+// folded has the letters of folded axes.
 func lettered(text, folded string) func(c *call) labels {
 	inputs, results, _ := strings.Cut(text, " -> ")
 	spell := func(letters string) (list []int) {
@@ -711,7 +709,8 @@ func lettered(text, folded string) func(c *call) labels {
 	}
 }
 
-// leadingLabels returns a function for ops that compute each matrix (n=2) or row (n=1) of input 0 alone.
+// leadingLabels returns a function for ops that compute each row (n=1) or matrix (n=2) of input 0 alone. The last n
+// axes are opaque.
 func leadingLabels(n int) func(c *call) labels {
 	return func(c *call) labels {
 		l := c.likeInput()
@@ -722,10 +721,10 @@ func leadingLabels(n int) func(c *call) labels {
 	}
 }
 
-// rowLabels labels ops that add operands to each row.
+// rowLabels labels ops that compute each row alone and broadcast their inputs. The last axis is opaque.
 func rowLabels(c *call) labels {
 	l := elementwiseLabels(c)
-	for _, list := range append(l.in, l.out...) {
+	for _, list := range slices.Concat(l.in, l.out) {
 		if len(list) > 0 {
 			list[len(list)-1] = opaque
 		}
@@ -734,15 +733,19 @@ func rowLabels(c *call) labels {
 	return l
 }
 
-// gridSampleLabels folds the spatial axes of the image, and keeps those of the grid.
+// gridSampleLabels labels GridSample of an image [batch, channels, spatial axes] at the points of a grid [batch, axes
+// of points, coordinates]. It folds the spatial axes of the image. The result is [batch, channels, axes of points].
 func gridSampleLabels(c *call) labels {
 	image := numbered(0, c.rank(0))
-	places := slices.Concat(image[:min(1, len(image))], numbered(len(image), max(0, c.rank(1)-2)))
-	out := slices.Concat(image[:min(2, len(image))], places[min(1, len(places)):])
-	return labels{[][]int{image, append(places, opaque)}, [][]int{out}, image[min(2, len(image)):]}
+	if len(image) < 2 {
+		return labels{}
+	}
+	batch, points := image[:1], numbered(len(image), max(0, c.rank(1)-2))
+	grid := slices.Concat(batch, points, []int{opaque})
+	return labels{[][]int{image, grid}, [][]int{slices.Concat(image[:2], points)}, image[2:]}
 }
 
-// lrnLabels keeps all axes except the channels, which are summed.
+// lrnLabels labels LRN. The channels are opaque, because it sums over them.
 func lrnLabels(c *call) labels {
 	l := c.likeInput()
 	if len(l.in[0]) > 1 {
@@ -751,7 +754,7 @@ func lrnLabels(c *call) labels {
 	return l
 }
 
-// dftLabels keeps all axes except the transformed one, and the parts of complex numbers.
+// dftLabels labels DFT. The transformed axis is opaque, and the last axis, the parts of complex numbers.
 func dftLabels(c *call) labels {
 	axis := -2
 	if list, given := c.axes(2); given && len(list) == 1 {
@@ -781,7 +784,7 @@ func reverseSequenceLabels(c *call) labels {
 	return l
 }
 
-// recurrentLabels folds the axis of steps: call.lengths counts the valid ones.
+// recurrentLabels labels recurrent layers. They fold the axis of steps; call.lengths has the number of valid steps.
 func recurrentLabels(c *call) labels {
 	if c.intAttr("layout", 0) != 0 {
 		return lettered("bt-,*,*,*,b,b--,b-- -> bt,b,b", "t")(c)
@@ -789,8 +792,8 @@ func recurrentLabels(c *call) labels {
 	return lettered("tb-,*,*,*,b,-b-,-b- -> t-b,-b,-b", "t")(c)
 }
 
-// quantizeLabels labels QuantizeLinear and DequantizeLinear. Scales and zero points are scalars, vectors along an axis,
-// or have an element for each block along an axis. An axis in blocks is opaque.
+// quantizeLabels labels QuantizeLinear and DequantizeLinear. Scales and zero points are scalars, or vectors along an
+// axis, or have an element for each block along an axis. An axis with blocks is opaque.
 func quantizeLabels(c *call) labels {
 	l := c.likeInput()
 	if c.rank(0) == 0 {
@@ -810,13 +813,14 @@ func quantizeLabels(c *call) labels {
 	return l
 }
 
-// dynamicQuantizeLabels folds all axes into a scale and a zero point.
+// dynamicQuantizeLabels labels DynamicQuantizeLinear. All axes are folded, because the scale depends on all elements.
 func dynamicQuantizeLabels(c *call) labels {
 	all := numbered(0, c.rank(0))
 	return labels{[][]int{all}, [][]int{all}, all}
 }
 
-// batchNormLabels labels ops with a factor and an offset for each channel, or with statistics of the batch.
+// batchNormLabels labels BatchNormalization. The channels are opaque; in training all axes are, because it computes
+// statistics of the batch.
 func batchNormLabels(c *call) labels {
 	l := c.likeInput()
 	if len(l.in[0]) > 1 {
@@ -828,7 +832,7 @@ func batchNormLabels(c *call) labels {
 	return l
 }
 
-// instanceLabels labels InstanceNormalization, which normalizes along the axes after the channels.
+// instanceLabels labels InstanceNormalization and GroupNormalization. They fold the axes after the channels.
 func instanceLabels(c *call) labels {
 	l := c.likeInput(axesFrom(2, c.rank(0))...)
 	if len(l.in[0]) > 1 {
@@ -837,7 +841,7 @@ func instanceLabels(c *call) labels {
 	return l
 }
 
-// globalLabels labels a global pooling, after which the axes after the channels have extent 1.
+// globalLabels labels a global pooling. It folds the axes after the channels; in the result they have extent 1.
 func globalLabels(c *call) labels {
 	l := c.likeInput(axesFrom(2, c.rank(0))...)
 	out := slices.Clone(l.in[0])
@@ -848,31 +852,23 @@ func globalLabels(c *call) labels {
 	return l
 }
 
-// matmulLabels returns the labels of a matmul's axes: 0 for rows, 1 for columns, 2 for the contraction axis, and 3 and
-// more for the batch axes, counted from the innermost.
+// matmulLabels labels MatMul. It folds the contraction axis. The label of a batch axis counts from the innermost one.
 func matmulLabels(c *call) labels {
-	l, batches := labels{folded: []int{2}}, 0
-	var out []int
-	for i := range 2 {
-		rank := c.rank(i)
-		batch := numbered(3, max(0, rank-2))
-		slices.Reverse(batch)
-		batches = max(batches, len(batch))
-		switch {
-		case rank == 1:
-			l.in = append(l.in, []int{2})
-			continue
-		case i == 0:
-			l.in = append(l.in, append(batch, 0, 2))
-		default:
-			l.in = append(l.in, append(batch, 2, 1))
-		}
-		out = append(out, i)
+	const rows, columns, contracted, firstBatch = 0, 1, 2, 3
+	batch := func(rank int) []int { // the labels of the batch axes of a tensor
+		axes := numbered(firstBatch, max(0, rank-2))
+		slices.Reverse(axes)
+		return axes
 	}
-	all := numbered(3, batches)
-	slices.Reverse(all)
-	l.out = [][]int{append(all, out...)}
-	return l
+	a, b := []int{contracted}, []int{contracted} // the labels of vectors
+	result := batch(max(c.rank(0), c.rank(1)))
+	if c.rank(0) != 1 {
+		a, result = append(batch(c.rank(0)), rows, contracted), append(result, rows)
+	}
+	if c.rank(1) != 1 {
+		b, result = append(batch(c.rank(1)), contracted, columns), append(result, columns)
+	}
+	return labels{in: [][]int{a, b}, out: [][]int{result}, folded: []int{contracted}}
 }
 
 // gemmLabels labels Gemm, the product of two matrices, to which a third operand is added.
@@ -892,8 +888,8 @@ func gemmLabels(c *call) labels {
 	return l
 }
 
-// einsumLabels returns the letters of the equation as labels. A letter that an operand has twice is opaque. A letter
-// that the result lacks is the label of a folded axis.
+// einsumLabels labels Einsum by the letters of its equation. A letter that an operand has twice is opaque. A letter
+// that the result lacks is folded.
 func einsumLabels(c *call) labels {
 	terms, result, err := c.einsumTerms()
 	if err != "" {
@@ -914,7 +910,7 @@ func einsumLabels(c *call) labels {
 		}
 		l.in = append(l.in, list)
 	}
-	last := len(l.in) - 1
+	last := len(l.in) - 1 // the result
 	l.in, l.out = l.in[:last], l.in[last:]
 	return l
 }

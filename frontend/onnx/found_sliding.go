@@ -7,15 +7,15 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// A slidingRule builds an op that moves windows along an axis with a valid part (see validPart). Invalid elements count
-// as padding.
+// A slidingRule builds an op that moves windows along an axis with a valid part (see validPart). Invalid elements get
+// the value of padding.
 type slidingRule struct {
 	build func(c *call) []*value
 	pad   float64 // the value of padding
 }
 
-// along builds the op, and marks as many results as valid as windows fit in the input's valid part and its padding. It
-// returns nil if the valid part is along the batch or the channels.
+// along builds the op. The result's number of valid elements is the number of windows that fit in the valid part of the
+// input and its padding. along returns nil if the valid part is along the batch or the channels.
 func (r slidingRule) along(c *call) []*value {
 	v, i := c.spatialAxis()
 	if v == nil {
@@ -30,7 +30,8 @@ func (r slidingRule) along(c *call) []*value {
 		c.fail("auto_pad needs the number of elements of %q, which is known only in a run: give pads", v.name)
 	}
 	stride := x.count.Lit(float64(w.stride[i]))
-	// Windows begin at multiples of the stride. The last one must end within the padding.
+	// The number of windows is places/stride. Windows begin at multiples of the stride, and the last must end within
+	// the padding.
 	places := x.count.AddScalar(float64(w.low[i] + w.high[i] - w.dilation[i]*(w.kernel[i]-1) - 1)).Add(stride)
 	if c.intAttr("ceil_mode", 0) != 0 { // the last may end later, if it begins at an element or in the padding before
 		begins := x.count.AddScalar(float64(w.low[i])).Add(stride).SubScalar(1)
@@ -63,20 +64,21 @@ func maxPoolAlong(c *call) []*value {
 	return results
 }
 
-// renumbered converts indices into a tensor of shape s to indices into its valid part, or in the other direction if
-// back is set. columns says that indices count the axes from the second on in reverse order.
+// renumbered converts indices `at` of elements of a tensor with shape s to indices in its valid part, or in the other
+// direction if back is set. columns says that an index counts the axes from the second on in reverse order.
 func (c *call) renumbered(at tensor, s ir.Shape, part *validPart, columns, back bool) tensor {
-	inner := s[part.axis+1:] // the axes that indices count before this one
+	inner := s[part.axis+1:] // the axes that an index counts faster than part.axis
 	if columns && part.axis > 1 {
 		inner = s[2:part.axis]
 	}
 	size := castTo(c.b.DimValue(c.numel(inner)), at.DType())
-	whole, valid := castTo(c.b.DimValue(s[part.axis]), at.DType()).Mul(size), part.count.Cast(at.DType()).Mul(size)
+	// The index counts `from` elements for each slice along the outer axes, and the new index counts `to`.
+	from, to := castTo(c.b.DimValue(s[part.axis]), at.DType()).Mul(size), part.count.Cast(at.DType()).Mul(size)
 	if back {
-		whole, valid = valid, whole
+		from, to = to, from
 	}
-	outer := at.Div(whole.Max(whole.Lit(1)))
-	return at.Sub(outer.Mul(whole.Sub(valid)))
+	outer := at.Div(from.Max(from.Lit(1)))
+	return at.Sub(outer.Mul(from.Sub(to)))
 }
 
 // unpoolAlong builds MaxUnpool of an input with a valid part.
@@ -91,10 +93,12 @@ func unpoolAlong(c *call) []*value {
 	}
 	x, to := c.asTensor(v), c.unpooledShape()
 	axis := v.valid.axis
-	size := to[axis].Plus(-x.Dim(axis).Add * int64(c.perAxis("strides", len(to)-2, 1)[axis-2]))
-	count := v.valid.count.MulScalar(float64(c.perAxis("strides", len(to)-2, 1)[axis-2])).AddScalar(float64(size.Add))
+	stride := c.perAxis("strides", len(to)-2, 1)[axis-2]
+	// The result's extent is stride*n + more for an input's extent n.
+	more := to[axis].Plus(-x.Dim(axis).Add * int64(stride)).Add
+	count := v.valid.count.MulScalar(float64(stride)).AddScalar(float64(more))
 	places := c.renumbered(c.asTensor(at), to, &validPart{axis, count}, false, true)
-	places = c.validAlong(v).Where(places, places.Lit(-1)) // skipped
+	places = c.validAlong(v).Where(places, places.Lit(-1)) // MaxUnpool skips index -1
 	return []*value{partlyValid(x.MaxUnpool(places, to), axis, count)}
 }
 
@@ -111,21 +115,22 @@ func spreadAlong(c *call) []*value {
 	}
 	kernel := c.kernelOf(c.x(1))
 	k := len(kernel)
+	// The result's extent is stride*(n-1) + size for an input's extent n.
 	size := c.perAxis("dilations", k, 1)[i]*(kernel[i]-1) + 1 + c.perAxis("output_padding", k, 0)[i]
 	if pads := c.perAxis("pads", 2*k, 0); c.autoPad() == "NOTSET" {
 		size -= pads[i] + pads[k+i]
 	}
 	x := v.valid
 	stride := c.perAxis("strides", k, 1)[i]
-	// The extent of the result.
 	n := x.count.SubScalar(1).MulScalar(float64(stride)).AddScalar(float64(size)).Max(x.count.Lit(0))
 	c.in = slices.Clone(c.in)
 	c.hide(0, 0)
 	return []*value{partlyValid(convTranspose(c), x.axis, n)}
 }
 
-// spatialAxis returns input 0 if its valid part is along an axis after batch and channels, and the number of that axis,
-// not counting these two. Otherwise it returns nil. It fails if another input has only a valid part.
+// spatialAxis returns input 0 if its valid part is along a spatial axis, an axis after batch and channels. Otherwise it
+// returns nil. axis is the number of that axis among the spatial axes. spatialAxis fails if another input is partly
+// valid.
 func (c *call) spatialAxis() (x *value, axis int) {
 	for _, v := range c.in[1:] {
 		if v != nil && v.valid != nil {

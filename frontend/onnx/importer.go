@@ -529,7 +529,7 @@ func (c *call) folded(build func(c *call) []*value) []*value {
 	}
 	var results []*value
 	large := false
-	data := evaluated(func(b *frontend.Builder) (list []tensor) { // the tensors, and the counts of valid ones
+	data := evaluated(func(b *frontend.Builder) (list []tensor) { // the tensors, each with the count of its valid part
 		scratch.b = b
 		results = build(again)
 		c.toUnsigned = again.toUnsigned
@@ -552,17 +552,19 @@ func (c *call) folded(build func(c *call) []*value) []*value {
 		return nil
 	}
 	// Replace the tensors by their data.
-	var err error
 	for _, v := range results {
-		if v != nil && v.data == nil && !v.isDims {
-			v.data, data = data[0], data[1:]
-			if v.valid != nil {
-				if v.data, data, err = v.valid.cut(v.data, data); err != nil {
-					panic(nodeError{err})
-				}
-			}
-			v.tensor, v.conv, v.valid = frontend.Tensor{}, nil, nil
+		if v == nil || v.data != nil || v.isDims {
+			continue
 		}
+		v.data, data = data[0], data[1:]
+		if v.valid != nil {
+			var err error
+			if v.data, err = v.valid.cut(v.data, data[0]); err != nil {
+				panic(nodeError{err})
+			}
+			data = data[1:]
+		}
+		v.tensor, v.conv, v.valid = frontend.Tensor{}, nil, nil
 	}
 	return results
 }

@@ -30,16 +30,22 @@ func (c *call) wrapNegative(indices tensor, extent ir.Dim) tensor {
 	return indices.Lt(indices.Lit(0)).Where(indices.Add(n), indices)
 }
 
-// indices returns input i as nonnegative indices along an axis of that extent. Constants that are nonnegative stay
-// unchanged.
-func (c *call) indices(i int, extent ir.Dim) tensor {
-	t := c.x(i)
-	if d := constant(c.in[i]); d != nil {
-		if ints, err := d.Ints(); err == nil && (len(ints) == 0 || slices.Min(ints) >= 0) {
-			return t
-		}
+// isNonnegative reports whether v is a constant without negative integers.
+func isNonnegative(v *value) bool {
+	d := constant(v)
+	if d == nil {
+		return false
 	}
-	return c.wrapNegative(t, extent)
+	ints, err := d.Ints()
+	return err == nil && (len(ints) == 0 || slices.Min(ints) >= 0)
+}
+
+// indices returns input i as nonnegative indices along an axis of the given extent.
+func (c *call) indices(i int, extent ir.Dim) tensor {
+	if t := c.x(i); isNonnegative(c.in[i]) {
+		return t
+	}
+	return c.wrapNegative(c.x(i), extent)
 }
 
 // gather builds Gather: slices of x along an axis, selected by a tensor of indices.
@@ -50,18 +56,17 @@ func gather(c *call) tensor {
 	if axis == 0 && x.Rank() == 2 && !x.DType().IsInteger() && x.DType() != ir.Bool && at.Rank() > 0 {
 		return x.Embedding(at, x.DType())
 	}
-	s := x.Shape()
-	to := slices.Concat(s[:axis], at.Shape(), s[axis+1:])
 	switch at.Rank() {
-	case 1:
-		return x.IndexSelect(axis, at)
 	case 0:
 		return x.IndexSelect(axis, at.Reshape(1)).Squeeze(axis)
+	case 1:
+		return x.IndexSelect(axis, at)
 	}
-	return x.IndexSelect(axis, at.Reshape(-1)).Reshape(to)
+	s := x.Shape()
+	return x.IndexSelect(axis, at.Reshape(-1)).Reshape(slices.Concat(s[:axis], at.Shape(), s[axis+1:]))
 }
 
-// cropToIndices slices x along all axes except one to the extents of indices, as GatherElements needs.
+// cropToIndices slices x to the extents of indices along all axes except the given one, as GatherElements needs.
 func (c *call) cropToIndices(x, indices tensor, axis int) tensor {
 	if indices.Rank() != x.Rank() {
 		c.fail("indices %s of %s: want as many axes", indices, x)
@@ -82,17 +87,15 @@ func gatherElements(c *call) tensor {
 	return c.cropToIndices(x, at, axis).Gather(axis, at)
 }
 
-// coordinates returns input i, rows of coordinates along the axes of x from axis skip on, all of them 0 or more. ONNX
-// counts negative ones from the axis's end.
+// coordinates returns input i as nonnegative coordinates. Its last axis has a coordinate for each axis of x from axis
+// `skip` on, or for the first of these axes. In the input, a negative coordinate counts from the end of its axis.
 func (c *call) coordinates(i int, x tensor, skip int) tensor {
 	at := c.x(i)
 	if at.Rank() == 0 || !at.Dim(-1).IsStatic() || at.Dim(-1).Static()+skip > x.Rank() {
 		c.fail("indices are %s for %s: want at most one coordinate per axis, along the innermost axis", at, x)
 	}
-	if d := constant(c.in[i]); d != nil {
-		if ints, err := d.Ints(); err == nil && (len(ints) == 0 || slices.Min(ints) >= 0) {
-			return at
-		}
+	if isNonnegative(c.in[i]) {
+		return at
 	}
 	extents := castTo(c.asTensor(dimsValue(x.Shape()[skip:skip+at.Dim(-1).Static()], false)), at.DType())
 	return at.Lt(at.Lit(0)).Where(at.Add(extents), at)
@@ -105,7 +108,7 @@ func gatherND(c *call) tensor {
 		c.fail("batch_dims is %d for indices %s", batch, c.x(1))
 	}
 	at := c.coordinates(1, x, batch)
-	// Prepend the coordinates along the batch axes: each position's own.
+	// Prepend the coordinates along the batch axes, from the last one to the first.
 	for i := batch - 1; i >= 0; i-- {
 		s := slices.Clone(at.Shape())
 		s[len(s)-1] = ir.D(1)
@@ -114,7 +117,7 @@ func gatherND(c *call) tensor {
 	return x.GatherND(at)
 }
 
-// reductions are the values of attribute reduction: how several updates of one element are combined.
+// reductions are the values of attribute reduction, which says how an update is combined with the element.
 var reductions = []string{"none", "add", "mul", "min", "max"}
 
 // scatter builds ScatterElements: updates replace elements along an axis, or are combined with them.
@@ -122,22 +125,17 @@ func scatter(c *call) tensor {
 	x, updates := c.x(0), c.x(2)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
 	at := c.indices(1, x.Shape()[axis])
-	switch mode := c.choice("reduction", reductions...); mode {
-	case "none":
-		return c.scattered(x, axis, at, updates, frontend.Tensor.Scatter)
-	default:
-		return c.scattered(x, axis, at, updates, func(x tensor, axis int, at, updates tensor) tensor {
-			return x.ScatterReduce(axis, mode, at, updates)
-		})
+	// The updates may be smaller than x along the other axes. So they are scattered into a part of x of their size.
+	part := c.cropToIndices(x, at, axis)
+	if mode := c.choice("reduction", reductions...); mode != "none" {
+		return withRest(x, part.ScatterReduce(axis, mode, at, updates), axis)
 	}
+	return withRest(x, part.Scatter(axis, at, updates), axis)
 }
 
-// scattered applies scatter to x. The updates may be smaller than x along the axes other than axis. So it scatters into
-// the part of x that they can reach, and appends the rest of x along each axis.
-func (c *call) scattered(x tensor, axis int, at, updates tensor,
-	scatter func(x tensor, axis int, at, updates tensor) tensor) tensor {
-	part := c.cropToIndices(x, at, axis)
-	y := scatter(part, axis, at, updates)
+// withRest returns x with y in place of its first elements along all axes except the given one, along which y has the
+// extent of x.
+func withRest(x, y tensor, axis int) tensor {
 	for i, d := range x.Shape() {
 		if i == axis || d == y.Shape()[i] {
 			continue
@@ -172,17 +170,17 @@ func tensorScatter(c *call) tensor {
 	if c.has(2) {
 		start = c.x(2)
 	}
-	switch one := start.Rank() == 0 || start.Dim(0).Is(1); {
-	case !one:
+	if single := start.Rank() == 0 || start.Dim(0).Is(1); !single {
 		return c.scatterEach(x, update, start, axis, circular)
-	case circular:
+	}
+	if circular {
 		return x.RingUpdateSlice(axis, update, start.Reshape())
 	}
 	return x.DynamicUpdateSlice(axis, update, start.Reshape())
 }
 
-// scatterEach writes update into x along an axis, from start[i] on in sequence i of the batch. It selects each element
-// either from update or from x. If circular is set, elements past the end continue at the beginning.
+// scatterEach writes update into x along an axis: in sequence i of the batch from position start[i] on. If circular is
+// set, elements past the end of the axis continue at its beginning.
 func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) tensor {
 	if start.Rank() != 1 || axis == 0 {
 		c.fail("write_indices %s for %s along axis %d: want one index per sequence of the batch", start, x, axis)
@@ -210,18 +208,20 @@ func topK(c *call) []*value {
 	if c.mask != nil {
 		c.check(c.in[0], c.mask.count.Ge(c.mask.count.Lit(float64(k[0]))))
 	}
-	find := frontend.Tensor.TopKIndices
-	if c.intAttr("largest", 1) == 0 {
-		find = frontend.Tensor.BottomKIndices
+	var at tensor
+	if c.flag("largest", true) {
+		at = x.TopKIndices(axis, k[0])
+	} else {
+		at = x.BottomKIndices(axis, k[0])
 	}
-	at := find(x, axis, k[0])
 	if k[0] == 0 {
 		return several(x.Slice(axis, 0, ir.D(0)), at.Cast(ir.I64)) // an axis without elements has nothing to gather
 	}
 	return several(x.Gather(axis, at), at.Cast(ir.I64))
 }
 
-// scanOp returns the builder of a scan op, such as a cumulative sum. Its axis must be known when the graph is built.
+// scanOp returns the builder of a scan op, such as a cumulative sum, from a method of frontend.Tensor. Input 1, the
+// axis, must be known when the graph is built.
 func scanOp(along func(x tensor, axis int, options ...frontend.ScanOption) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		x, axis := c.x(0), c.ints(1)
@@ -238,5 +238,3 @@ func scanOp(along func(x tensor, axis int, options ...frontend.ScanOption) tenso
 		return along(x, c.axis(axis[0], x.Rank()), options...)
 	}
 }
-
-// compress selects the slices for which a constant vector of bools is true.

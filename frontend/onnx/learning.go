@@ -36,7 +36,7 @@ func (c *call) floatsAttr(name string) []float64 {
 	return nil
 }
 
-// vector returns numbers as a tensor of the graph.
+// vector returns numbers as a tensor of the graph, by default a vector.
 func (c *call) vector(t ir.DType, numbers []float64, dims ...int) tensor {
 	if len(dims) == 0 {
 		dims = []int{len(numbers)}
@@ -70,7 +70,7 @@ func (c *call) places(numbers []int32) tensor {
 	return c.asTensor(&value{name: c.node.title(), data: d})
 }
 
-// rowsOf returns input 0 as rows of floats, [N, F]: a vector is one row.
+// rowsOf returns input 0 as N rows of F floats, [N, F]. A vector becomes one row.
 func (c *call) rowsOf() tensor {
 	x := c.x(0)
 	if x.Rank() == 1 {
@@ -99,7 +99,8 @@ func binarizer(c *call) tensor {
 	return x.Gt(x.Lit(c.floatAttr("threshold", 0))).Cast(x.DType())
 }
 
-// featureVectorizer joins columns, as many of each input as attribute inputdimensions says.
+// featureVectorizer builds FeatureVectorizer, which joins the columns of its inputs. Attribute inputdimensions has the
+// number of columns of each input.
 func featureVectorizer(c *call) tensor {
 	sizes := c.intsAttr("inputdimensions")
 	var parts []tensor
@@ -118,7 +119,7 @@ func featureVectorizer(c *call) tensor {
 	return parts[0].Concat(1, parts[1:]...)
 }
 
-// imputer replaces a value, or NaN, by the value for its column.
+// imputer builds Imputer: elements that equal a given value, which may be NaN, become the value for their column.
 func imputer(c *call) tensor {
 	x := c.x(0)
 	if x.DType().IsInteger() {
@@ -139,29 +140,8 @@ func imputer(c *call) tensor {
 // labelEncoder builds LabelEncoder: it maps each element that equals a key to the key's value, and others to a default.
 // Keys and values are integers or floats.
 func labelEncoder(c *call) tensor {
-	// numbers returns the keys or values, which an attribute of one of three types has.
-	numbers := func(kind string) (list []float64, t ir.DType) {
-		switch {
-		case c.hasAttr(kind + "_int64s"):
-			return c.intsAsFloats(kind + "_int64s"), ir.I64
-		case c.hasAttr(kind + "_floats"):
-			return c.floatsAttr(kind + "_floats"), ir.F32
-		case c.hasAttr(kind + "_tensor"):
-			a := c.attr(kind+"_tensor", AttrTensor)
-			d, err := a.Tensor.data(c.file.externals)
-			if err != nil {
-				c.fail("%v", err)
-			}
-			if list, err = d.Floats(); err != nil {
-				c.fail("%v", err)
-			}
-			return list, d.DType
-		}
-		c.fail("it has no %s of numbers: strings have no meaning on a device", kind)
-		return nil, 0
-	}
-	keys, _ := numbers("keys")
-	values, t := numbers("values")
+	keys, _ := c.encoderNumbers("keys")
+	values, t := c.encoderNumbers("values")
 	if len(keys) != len(values) || len(keys) == 0 {
 		c.fail("it has %d keys and %d values", len(keys), len(values))
 	}
@@ -169,23 +149,47 @@ func labelEncoder(c *call) tensor {
 	if t != ir.F32 {
 		otherwise = float64(c.intAttr("default_int64", -1))
 	}
-	if a := c.attr("default_tensor", AttrTensor); a != nil {
-		d, err := a.Tensor.data(c.file.externals)
-		if err != nil {
-			c.fail("%v", err)
-		}
-		list, err := d.Floats()
-		if err != nil || len(list) != 1 {
+	if c.hasAttr("default_tensor") {
+		list, _ := c.tensorAttr("default_tensor")
+		if len(list) != 1 {
 			c.fail("attribute default_tensor is not a single number")
 		}
 		otherwise = list[0]
 	}
 	x := c.x(0)
-	// hit has an axis for the keys. Argmax finds the first key that matches, and Any whether one does.
+	// hit has a last axis for the keys. Argmax finds the first key that matches, and Any whether any key does.
 	hit := x.Unsqueeze(x.Rank()).Eq(c.vector(x.DType(), keys))
 	at := hit.Cast(ir.I32).Argmax(x.Rank())
 	y := c.vector(t, values).IndexSelect(0, at.Reshape(-1)).Reshape(x.Shape())
 	return hit.Any(x.Rank()).Where(y, y.Lit(otherwise))
+}
+
+// encoderNumbers returns the keys or values of LabelEncoder, and their dtype. kind is "keys" or "values". One of three
+// attributes has them.
+func (c *call) encoderNumbers(kind string) ([]float64, ir.DType) {
+	switch {
+	case c.hasAttr(kind + "_int64s"):
+		return c.intsAsFloats(kind + "_int64s"), ir.I64
+	case c.hasAttr(kind + "_floats"):
+		return c.floatsAttr(kind + "_floats"), ir.F32
+	case c.hasAttr(kind + "_tensor"):
+		return c.tensorAttr(kind + "_tensor")
+	}
+	c.fail("it has no %s of numbers: strings have no meaning on a device", kind)
+	return nil, ir.Invalid
+}
+
+// tensorAttr returns the numbers of a required attribute that is a tensor, and their dtype.
+func (c *call) tensorAttr(name string) ([]float64, ir.DType) {
+	d, err := c.must(name, AttrTensor).Tensor.data(c.file.externals)
+	if err != nil {
+		c.fail("%v", err)
+	}
+	list, err := d.Floats()
+	if err != nil {
+		c.fail("attribute %s: %v", name, err)
+	}
+	return list, d.DType
 }
 
 // normalizer builds Normalizer: it divides each row by its norm. A row of zeros stays.
@@ -235,8 +239,8 @@ func scaler(c *call) tensor {
 	return castTo(x, ir.F32)
 }
 
-// probit returns the number below which the standard normal distribution has the probability x, by an approximation of
-// the inverse error function (Winitzki 2008).
+// probit returns the quantile of the standard normal distribution at probability x, 0 < x < 1. It approximates the
+// inverse error function (Winitzki 2008).
 func probit(x tensor) tensor {
 	const a = 0.147 // the constant of the approximation
 	x = x.MulScalar(2).SubScalar(1)
@@ -274,7 +278,7 @@ func (c *call) transformed(y tensor) tensor {
 	return y
 }
 
-// linear returns rows times the coefficients of outputs, plus the intercepts.
+// linear returns the rows of x [N, F] times the coefficients [outputs, F], plus the intercepts.
 func (c *call) linear(x tensor, outputs int) tensor {
 	weights, offsets := c.floatsAttr("coefficients"), c.floatsAttr("intercepts")
 	if outputs < 1 || len(weights)%outputs != 0 || !x.Dim(1).Is(len(weights)/outputs) {
@@ -292,7 +296,8 @@ func linearRegressor(c *call) tensor {
 	return c.transformed(c.linear(c.rowsOf(), c.intAttr("targets", 1)))
 }
 
-// labels returns the classes of rows by their places among the labels. Labels that are strings cannot be read.
+// labels returns the label of each row. `at` has the label's index in the attribute `numbers`. If the labels are
+// strings, in attribute `names`, labels returns the zero Tensor, and fails if something reads the node's result.
 func (c *call) labels(at tensor, names, numbers string) tensor {
 	if !c.hasAttr(numbers) {
 		if c.hasAttr(names) && c.wants(0) && c.uses(c.node.Outputs[0]) > 0 {
@@ -304,7 +309,7 @@ func (c *call) labels(at tensor, names, numbers string) tensor {
 	return c.vector(ir.I64, c.intsAsFloats(numbers)).IndexSelect(0, at)
 }
 
-// classCount returns the number of labels.
+// classCount returns the number of labels in the attribute `numbers` or, without it, `names`.
 func (c *call) classCount(names, numbers string) int {
 	if a := c.attr(numbers, AttrInts); a != nil {
 		return len(a.Ints)
@@ -315,15 +320,16 @@ func (c *call) classCount(names, numbers string) int {
 	return 0
 }
 
-// bothClasses returns the scores of both classes for the score of the second. Scores may be probabilities, which have
-// the sum 1.
+// bothClasses returns scores [N, 2] of two classes from the scores y [N, 1] of the second class. probabilities says
+// that y are probabilities, so that the scores of a row have the sum 1.
 func (c *call) bothClasses(y tensor, probabilities bool) tensor {
-	switch name := c.choice("post_transform", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"); {
-	case name == "LOGISTIC":
+	switch c.choice("post_transform", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT") {
+	case "LOGISTIC":
 		return y.Neg().Sigmoid().Concat(1, y.Sigmoid())
-	case name == "PROBIT":
-		return c.transformed(y)
-	case probabilities:
+	case "PROBIT":
+		return c.transformed(y) // one column
+	}
+	if probabilities {
 		return y.Neg().AddScalar(1).Concat(1, y)
 	}
 	return y.Neg().Concat(1, y)
@@ -334,27 +340,25 @@ func linearClassifier(c *call) []*value {
 	c.must("coefficients", AttrFloats)
 	x := c.rowsOf()
 	classes := c.classCount("classlabels_strings", "classlabels_ints")
+	// The number of outputs is the number of intercepts or, without intercepts, of rows of coefficients.
 	outputs := max(len(c.floatsAttr("intercepts")), 1)
-	// There is a row of coefficients for each output.
 	if len(c.floatsAttr("intercepts")) == 0 && x.Dim(1).IsStatic() && x.Dim(1).Static() > 0 {
 		outputs = len(c.floatsAttr("coefficients")) / x.Dim(1).Static()
 	}
 	y := c.linear(x, outputs)
 	at := y.Argmax(1)
-	scores := tensor{}
-	switch {
-	case outputs == 1 && classes == 2:
-		// One output for two classes is the score of the second class.
+	var scores tensor
+	if outputs == 1 && classes == 2 { // the output is the score of the second class
 		at = y.Index(1, 0).Gt(y.Lit(0)).Cast(ir.I32)
 		scores = c.bothClasses(y, true)
-	default:
+	} else {
 		scores = c.transformed(y)
 	}
 	return several(c.labels(at, "classlabels_strings", "classlabels_ints"), scores)
 }
 
-// kernelOfVectors returns the kernel function of each row of x with each support vector, [N, S]. vectors has the
-// support vectors one after another.
+// kernelOfVectors returns the kernel function of each row of x [N, F] with each of S support vectors, [N, S]. vectors
+// has the support vectors one after another.
 func (c *call) kernelOfVectors(x tensor, vectors []float64) tensor {
 	features := x.Dim(1)
 	if !features.IsStatic() || features.Static() < 1 || len(vectors)%features.Static() != 0 {
@@ -382,14 +386,15 @@ func svmRegressor(c *call) tensor {
 	x := castTo(c.rowsOf(), ir.F32)
 	coefficients, rho := c.floatsAttr("coefficients"), c.floatsAttr("rho")
 	if len(coefficients) == 0 || len(rho) == 0 {
-		c.fail("it has %d coefficients and %d rho: want at least one coefficient and one "+
-			"rho", len(coefficients), len(rho))
+		c.fail("it has %d coefficients and %d rho: want at least one coefficient and one rho", len(coefficients),
+			len(rho))
 	}
 	kernel, vectors := x, c.floatsAttr("support_vectors")
 	if n := c.intAttr("n_supports", 0); n > 0 {
 		kernel = c.kernelOfVectors(x, vectors)
 	} else {
-		c.choice("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID") // the sum is linear without support vectors
+		// Without support vectors the sum is linear, and these attributes have no effect.
+		c.choice("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID")
 		c.floatsAttr("kernel_params")
 	}
 	if !kernel.Dim(1).Is(len(coefficients)) {
@@ -402,7 +407,8 @@ func svmRegressor(c *call) tensor {
 	return c.transformed(y)
 }
 
-// svmClassifier builds SVMClassifier: votes of classes against each other, one pair at a time.
+// svmClassifier builds SVMClassifier. With support vectors, each pair of classes is compared, and the class with the
+// most wins is a row's class.
 func svmClassifier(c *call) []*value {
 	x := castTo(c.rowsOf(), ir.F32)
 	if c.hasAttr("prob_a") || c.hasAttr("prob_b") {
@@ -412,16 +418,8 @@ func svmClassifier(c *call) []*value {
 	per, rho := c.intsAttr("vectors_per_class"), c.floatsAttr("rho")
 	classes := c.classCount("classlabels_strings", "classlabels_ints")
 	coefficients := c.floatsAttr("coefficients")
-	if len(per) == 0 { // a linear model of each class
-		if classes < 1 || len(coefficients)%classes != 0 || len(rho) < 1 {
-			c.fail("%d coefficients for %d classes", len(coefficients), classes)
-		}
-		if kind := c.choice("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"); kind != "LINEAR" {
-			c.fail("attribute kernel_type is %s without support vectors", kind)
-		}
-		c.floatsAttr("kernel_params")
-		y := x.MatMulT(c.vector(ir.F32, coefficients, classes, len(coefficients)/classes)).AddScalar(rho[0])
-		return several(c.labels(y.Argmax(1), "classlabels_strings", "classlabels_ints"), c.transformed(y))
+	if len(per) == 0 {
+		return c.linearSVM(x, classes, coefficients, rho)
 	}
 	total, inRange := 0, true
 	for _, n := range per {
@@ -443,7 +441,7 @@ func svmClassifier(c *call) []*value {
 	}
 	weights, firsts, seconds := pairsOfClasses(per, coefficients, total)
 	scores := kernel.MatMulT(c.vector(ir.F32, weights, pairs, total)).Add(c.vector(ir.F32, rho[:pairs]))
-	wins := scores.Gt(scores.Lit(0)).Cast(ir.F32) // 1 where the first class of a pair wins
+	wins := scores.Gt(scores.Lit(0)).Cast(ir.F32) // [N, pairs]: 1 if the first class of the pair wins, otherwise 0
 	votes := wins.MatMul(c.vector(ir.F32, firsts, pairs, classes)).
 		Add(wins.Neg().AddScalar(1).MatMul(c.vector(ir.F32, seconds, pairs, classes)))
 	if classes == 2 {
@@ -452,6 +450,20 @@ func svmClassifier(c *call) []*value {
 		scores = c.transformed(scores)
 	}
 	return several(c.labels(votes.Argmax(1), "classlabels_strings", "classlabels_ints"), scores)
+}
+
+// linearSVM builds SVMClassifier without support vectors, for rows x [N, F]: a linear model of each class, with
+// coefficients [classes, F].
+func (c *call) linearSVM(x tensor, classes int, coefficients, rho []float64) []*value {
+	if classes < 1 || len(coefficients)%classes != 0 || len(rho) < 1 {
+		c.fail("%d coefficients for %d classes", len(coefficients), classes)
+	}
+	if kind := c.choice("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"); kind != "LINEAR" {
+		c.fail("attribute kernel_type is %s without support vectors", kind)
+	}
+	c.floatsAttr("kernel_params") // read, but without effect
+	y := x.MatMulT(c.vector(ir.F32, coefficients, classes, len(coefficients)/classes)).AddScalar(rho[0])
+	return several(c.labels(y.Argmax(1), "classlabels_strings", "classlabels_ints"), c.transformed(y))
 }
 
 // maxPairWeights limits the matrices of pairsOfClasses, which grow with the cube of a file's size.

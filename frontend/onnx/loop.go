@@ -10,8 +10,8 @@ import (
 // If the carried values of a loop keep their types, its body is built once, as the body of a loop op. Otherwise the
 // loop is unrolled, which requires that the number of trips is known when the graph is built.
 
-// tryEach returns the results of the first function that succeeds. It drops the problems that a failed one has noted.
-// If none succeeds, it reports the problems of the last one.
+// tryEach returns the results of the first of the functions that succeeds. It drops the problems that earlier functions
+// have noted. If all functions fail, tryEach fails as the last one does.
 func (c *call) tryEach(ways ...func() []*value) []*value {
 	problems, needed := len(c.problems), len(c.needed)
 	for i, way := range ways {
@@ -28,16 +28,16 @@ func (c *call) tryEach(ways ...func() []*value) []*value {
 	return nil
 }
 
-// trip builds one trip of a loop, given its number, i32[], and the carried values. next are the carried values of the
-// next trip, and outs the values to stack. goes is the condition for the next trip, or the zero Tensor if the loop has
-// none.
+// trip builds one trip of a loop from its number, i32[], and the carried values. It returns the condition for the next
+// trip (the zero Tensor if the loop has no condition), the carried values of the next trip, and the values to stack.
 type trip func(i tensor, carried []*value) (goes tensor, next, outs []*value)
 
-// looped builds a loop op from a trip. goes is the condition of the first trip. It returns the last carried values
-// followed by the stacks. If the loop has a condition, only as many rows of the stacks are valid as there were trips.
+// looped builds a loop op with the given body. trips is the largest number of trips, goes the condition of the first
+// trip, and first has the carried values of the first trip. results has the last carried values, followed by the
+// stacks. If the loop has a condition, only as many rows of the stacks are valid as there were trips.
 func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) (
 	results []*value, scanned frontend.Scanned) {
-	from, around := merged(c.in), c.trips
+	from, around := merged(c.in), c.trips // the model's inputs that the results depend on; trips of the loops around
 	defer func() { c.trips = around }()
 	var made []*value // results of the body
 	s := c.b.ScanWhile(trips, goes, c.whole(first), func(i tensor, carried []tensor) (tensor, []tensor, []tensor) {
@@ -45,7 +45,7 @@ func (c *call) looped(trips ir.Dim, goes tensor, first []*value, body trip) (
 		for k, t := range carried {
 			given[k] = &value{tensor: t, from: first[k].from}
 		}
-		c.trips = append(slices.Clip(around), i) // the trips of the loops around a node of the body
+		c.trips = append(slices.Clip(around), i)
 		goesOn, next, outs := body(i, given)
 		made = slices.Concat(next, outs)
 		from = merged([]*value{{from: from}, {from: merged(made)}})
@@ -159,8 +159,7 @@ func (l *loopNode) whileLoop() []*value {
 	if l.goes != nil {
 		goes = l.c.asTensor(l.goes).Reshape()
 	}
-	// withinLimit returns the condition of trip i: goes and, if only a run knows the limit, whether i is below it.
-	withinLimit := func(goes, i tensor) tensor { return goes }
+	var limit tensor        // the limit if only a run knows it
 	bounded := trips == nil // a loop op needs a largest number of trips, which the caller gives as a bound
 	if bounded {
 		bound, ok := l.c.options.Bounds[l.c.node.title()]
@@ -171,9 +170,14 @@ func (l *loopNode) whileLoop() []*value {
 		}
 		trips = &ir.Dim{Add: int64(bound)}
 		if l.limit != nil {
-			limit := l.c.asTensor(l.limit).Reshape()
-			withinLimit = func(goes, i tensor) tensor { return goes.And(i.Cast(limit.DType()).Lt(limit)) }
+			limit = l.c.asTensor(l.limit).Reshape()
 		}
+	}
+	withinLimit := func(goes, i tensor) tensor { // whether trip i runs, if its condition is goes
+		if limit.IsZero() {
+			return goes
+		}
+		return goes.And(i.Cast(limit.DType()).Lt(limit))
 	}
 	results, s := l.c.looped(*trips, withinLimit(goes, l.c.b.Const(int32(0))), l.first,
 		func(i tensor, carried []*value) (tensor, []*value, []*value) {
@@ -186,8 +190,8 @@ func (l *loopNode) whileLoop() []*value {
 	return results
 }
 
-// addUnfinishedOutput adds a graph output that reports whether the loop would have continued beyond its bound, so
-// that the results are wrong: see ir.Unfinished.
+// addUnfinishedOutput adds a graph output with the condition of the trip after the last possible one. If it is true,
+// the loop would have continued beyond its bound, and the results are wrong: see ir.Unfinished.
 func (c *call) addUnfinishedOutput(goes tensor) {
 	if goes.Builder() != c.b {
 		c.fail("its number of trips is known only in a run, and vkc does not support that in the body of another loop")
@@ -211,7 +215,7 @@ func (l *loopNode) unrolled() []*value {
 	if l.goes != nil {
 		going, _ = truth(l.goes)
 	}
-	collected := make([][]*value, len(l.body.Outputs)-1-len(l.first)) // stacked results, by trip
+	collected := make([][]*value, len(l.body.Outputs)-1-len(l.first)) // by stacked result: its values by trip
 	for i := 0; i < trips && going; i++ {
 		goes, next, outs := l.trip(dimsValue(ir.Shape{ir.D(i)}, true), state)
 		is, known := truth(goes)
@@ -236,7 +240,7 @@ func (l *loopNode) unrolled() []*value {
 	return results
 }
 
-// stackOf returns a stack of parts as a value.
+// stackOf returns a tensor, the stack of the given parts, as a value.
 func stackOf(stack tensor, parts []*value) *value {
 	v := &value{tensor: stack, from: merged(parts)}
 	for _, part := range parts {
@@ -296,7 +300,7 @@ func at[T any](list []T, i int) (t T) {
 	return t
 }
 
-// extent returns the number of steps: the extent of all scanned axes.
+// extent returns the number of steps: the extent of the scanned axes, which must be equal. xs has the scanned inputs.
 func (s *scanned) extent(xs []tensor) (steps ir.Dim) {
 	for i, x := range xs {
 		d := x.Shape()[s.c.axis(at(s.axes, i), x.Rank())]
@@ -308,7 +312,7 @@ func (s *scanned) extent(xs []tensor) (steps ir.Dim) {
 	return steps
 }
 
-// steps builds the Scan as a loop op or, if that fails, unrolled.
+// steps builds the Scan as a loop op. If that fails, it unrolls the steps.
 func (s *scanned) steps() []*value {
 	xs := s.c.whole(s.over)
 	ways := []func() []*value{func() []*value { return s.loop(xs) }}
@@ -354,12 +358,10 @@ func (s *scanned) loop(xs []tensor) []*value {
 		if at(s.outBack, k) {
 			v.tensor = v.tensor.Flip(0)
 		}
+		// The loop op stacks along axis 0: move it to the output's axis.
 		if axis := s.c.axis(at(s.outAxes, k), v.tensor.Rank()); axis != 0 {
-			perm := make([]int, 0, v.tensor.Rank())
-			for a := range v.tensor.Rank() - 1 {
-				perm = append(perm, a+1) // stacks lie along axis 0: move it to axis
-			}
-			v.tensor = v.tensor.Transpose(slices.Insert(perm, axis, 0)...)
+			perm := slices.Insert(axesFrom(1, v.tensor.Rank()), axis, 0)
+			v.tensor = v.tensor.Transpose(perm...)
 		}
 	}
 	return results
@@ -367,7 +369,7 @@ func (s *scanned) loop(xs []tensor) []*value {
 
 // unrolled builds the body once for each step.
 func (s *scanned) unrolled(xs []tensor) []*value {
-	collected := make([][]*value, len(s.body.Outputs)-len(s.first))
+	collected := make([][]*value, len(s.body.Outputs)-len(s.first)) // by stacked result: its values by step
 	state, steps := slices.Clone(s.first), s.extent(xs).Static()
 	for step := range steps {
 		next, outs := s.step(state, func(k int, back bool) tensor {
@@ -396,35 +398,19 @@ func (s *scanned) unrolled(xs []tensor) []*value {
 // different lengths.
 func (c *call) scanBatch() []*value {
 	all := c.newScan(1)
-	carried, over := c.whole(all.first), c.whole(all.over)
-	batch := over[0].Dim(0)
-	take := func(list []tensor, i tensor, of []*value) []*value {
-		out := make([]*value, len(list))
-		for k, t := range list {
-			out[k] = &value{tensor: t.IndexSelect(0, i.Reshape(1)).Squeeze(0), from: of[k].from}
-		}
-		return out
-	}
-	one := func(i tensor) []*value {
-		s := &scanned{c: c, body: all.body, back: flags(c.intsAttr("directions"))}
-		s.first, s.over = take(carried, i, all.first), take(over, i, all.over)
-		if c.has(0) {
-			s.length = c.x(0).IndexSelect(0, i.Reshape(1)).Reshape()
-		}
-		return s.steps()
-	}
-	// A loop over the batch, or if that fails and the batch is known, each sequence by itself.
+	c.whole(all.first) // become tensors here, outside of the loop's body
+	batch := c.whole(all.over)[0].Dim(0)
 	ways := []func() []*value{func() []*value {
 		results, _ := c.looped(batch, tensor{}, nil, func(i tensor, _ []*value) (_ tensor, next, outs []*value) {
-			return tensor{}, nil, one(i)
+			return tensor{}, nil, all.sequence(i)
 		})
 		return results
 	}}
-	if batch.IsStatic() && batch.Static() > 0 {
+	if batch.IsStatic() && batch.Static() > 0 { // each sequence by itself
 		ways = append(ways, func() []*value {
 			parts := make([][]*value, len(all.body.Outputs))
 			for i := range batch.Static() {
-				for k, v := range one(c.b.Const(int32(i))) {
+				for k, v := range all.sequence(c.b.Const(int32(i))) {
 					parts[k] = append(parts[k], v)
 				}
 			}
@@ -436,4 +422,22 @@ func (c *call) scanBatch() []*value {
 		})
 	}
 	return c.tryEach(ways...)
+}
+
+// sequence builds the Scan of sequence number i of the batch: a Scan of slices of the inputs.
+func (all *scanned) sequence(i tensor) []*value {
+	c := all.c
+	slicesAt := func(values []*value) []*value {
+		out := make([]*value, len(values))
+		for k, v := range values {
+			out[k] = &value{tensor: c.asTensor(v).IndexSelect(0, i.Reshape(1)).Squeeze(0), from: v.from}
+		}
+		return out
+	}
+	s := &scanned{c: c, body: all.body, back: flags(c.intsAttr("directions"))}
+	s.first, s.over = slicesAt(all.first), slicesAt(all.over)
+	if c.has(0) {
+		s.length = c.x(0).IndexSelect(0, i.Reshape(1)).Reshape()
+	}
+	return s.steps()
 }

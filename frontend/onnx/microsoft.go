@@ -98,17 +98,12 @@ func fusedMatMul(c *call) tensor {
 }
 
 // transposed returns input i, a stack of matrices. matrix and batch are the names of two bool attributes of the node.
-// If batch is set, the first axis moves to the position before the last axis. If matrix is set, the last two axes are
-// then exchanged.
+// If batch is set, [rows, batch, columns] becomes [batch, rows, columns]. If matrix is set, the last two axes are then
+// exchanged.
 func (c *call) transposed(i int, matrix, batch string) tensor {
 	x := c.x(i)
-	if r := x.Rank(); c.flag(batch, false) && r > 2 {
-		perm := make([]int, r)
-		for k := range r - 2 {
-			perm[k] = k + 1
-		}
-		perm[r-1] = r - 1
-		x = x.Transpose(perm...)
+	if last := x.Rank() - 1; c.flag(batch, false) && last > 1 {
+		x = x.Transpose(append(axesFrom(1, last), 0, last)...)
 	}
 	if c.flag(matrix, false) && x.Rank() > 1 {
 		x = x.T()
@@ -116,16 +111,16 @@ func (c *call) transposed(i int, matrix, batch string) tensor {
 	return x
 }
 
-// activationAttr returns a parameter of an activation that has an attribute for each: alpha, beta and gamma.
+// activationAttr returns parameter i of an activation, alpha, beta or gamma, from the attribute for it.
 func (c *call) activationAttr(i int, otherwise float64) float64 {
 	return c.floatAttr([]string{"activation_alpha", "activation_beta", "activation_gamma"}[i], otherwise)
 }
 
-// activated applies the activation that attribute activation names to y. number returns its parameter i: alpha, beta or
-// gamma.
+// activated applies the activation that attribute activation names to y. number(i, otherwise) returns its parameter i,
+// alpha, beta or gamma, or `otherwise` if the node has none.
 func (c *call) activated(y tensor, number func(i int, otherwise float64) float64) tensor {
 	name := c.textAttr("activation", "")
-	switch lower := strings.ToLower(name); lower {
+	switch strings.ToLower(name) {
 	case "":
 		return y
 	case "clip":
@@ -140,17 +135,16 @@ func (c *call) activated(y tensor, number func(i int, otherwise float64) float64
 		return y.Celu(number(0, 1))
 	case "softmax":
 		return y.Softmax(c.axis(c.intAttr("activation_axis", -1), y.Rank()))
-	default:
-		of := numbersOf[lower]
-		alpha, beta := of.alpha, of.beta
-		if of.alphas > 0 {
-			alpha = number(0, alpha)
-		}
-		if of.betas > 0 || lower == "hardsigmoid" {
-			beta = number(1, beta)
-		}
-		return c.activation(name, alpha, beta)(y)
 	}
+	of := numbersOf[strings.ToLower(name)] // the parameters that the activation has
+	alpha, beta := of.alpha, of.beta
+	if of.alphas > 0 {
+		alpha = number(0, alpha)
+	}
+	if of.betas > 0 || strings.EqualFold(name, "hardsigmoid") {
+		beta = number(1, beta)
+	}
+	return c.activation(name, alpha, beta)(y)
 }
 
 func fusedMatMulActivation(c *call) tensor {
@@ -185,9 +179,10 @@ func fusedConvOf(c *call, x tensor) tensor {
 	if a := c.attr("activation_params", AttrFloats); a != nil {
 		numbers = a.Floats
 	}
-	read := 0
+	read := 0 // how many parameters the activation takes
 	y = c.activated(y, func(i int, otherwise float64) float64 {
-		if read = max(read, i+1); i < len(numbers) {
+		read = max(read, i+1)
+		if i < len(numbers) {
 			return float64(numbers[i])
 		}
 		return float64(float32(otherwise)) // ONNX Runtime keeps parameters as float
@@ -217,12 +212,14 @@ func channelsAtEnd(x tensor) tensor {
 	return x.Transpose(append(perm, 1)...)
 }
 
-// channelsLast returns the builder of an op on input 0 with channels at the end, by f, the op on channels at axis 1.
+// channelsLast returns the builder of an op on an input with channels at the last axis. f builds it for channels at
+// axis 1.
 func channelsLast(f func(c *call, x tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor { return channelsAtEnd(f(c, channelsFirst(c.x(0)))) }
 }
 
-// orChannelsLast returns the builder of an op on input 0 in either layout, by f, the op on channels at axis 1.
+// orChannelsLast returns the builder of an op on an input with channels at axis 1 or, if an attribute says so, at the
+// last axis. f builds it for channels at axis 1.
 func orChannelsLast(f func(c *call, x tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor { return inEitherLayout(f)(c, c.x(0)) }
 }
@@ -240,7 +237,7 @@ func biasSplitGelu(c *call) tensor {
 
 // biasSoftmax builds BiasSoftmax: softmax of a sum, over attribute axis and all later axes.
 func biasSoftmax(c *call) tensor {
-	c.must("is_inner_broadcast", AttrInt) // which axes the bias lacks, as its extents of 1 say
+	c.must("is_inner_broadcast", AttrInt) // which axes the bias lacks: its extents of 1 say the same
 	x := c.biased()
 	s, axis := x.Shape(), c.axis(c.intAttr("axis", 1), x.Rank())
 	return x.Reshape(s[:axis], -1).Softmax(axis).Reshape(s)
@@ -266,7 +263,7 @@ func complexMul(a, b tensor, sign float64) tensor {
 	return re.Stack(re.Rank(), im)
 }
 
-// groupNormLike builds GroupNorm of x, the node's input 0 or a sum with it.
+// groupNormLike builds GroupNorm of x, by the node's attributes and its inputs 1 and 2, the scale and the bias.
 func (c *call) groupNormLike(x tensor) tensor {
 	last := c.flag("channels_last", true)
 	if last {
@@ -310,8 +307,8 @@ func skipGroupNorm(c *call) []*value {
 	return several(c.groupNormLike(sum), sum)
 }
 
-// gatedRMSNorm builds GatedRMSNorm: RMS norm of groups of the last axis, each as long as the weights, times Silu of a
-// gate.
+// gatedRMSNorm builds GatedRMSNorm: an RMS norm times Silu of a gate. The norm is of groups of elements along the last
+// axis, each with as many elements as the weights.
 func gatedRMSNorm(c *call) tensor {
 	x, scale, gate := c.x(0), c.x(1), c.x(2)
 	s, t := x.Shape(), x.DType()
@@ -328,11 +325,11 @@ func embedLayerNorm(c *call) []*value {
 	if ids.Rank() != 2 {
 		c.fail("ids are %s, want [batch, length]", ids)
 	}
-	look := func(table, ids tensor) tensor { return table.IndexSelect(0, ids.Reshape(-1)).Reshape(ids.Shape(), -1) }
-	sum := look(c.x(2), ids) // inputs 2, 3 and 4 are the tables of words, positions and segments
+	rows := func(table, ids tensor) tensor { return table.IndexSelect(0, ids.Reshape(-1)).Reshape(ids.Shape(), -1) }
+	sum := rows(c.x(2), ids) // inputs 2, 3 and 4 are the tables of words, positions and segments
 	positions := c.x(3)
-	if c.has(8) { // positions as an input
-		sum = sum.Add(look(positions, c.x(8)))
+	if c.has(8) { // the position of each word
+		sum = sum.Add(rows(positions, c.x(8)))
 	} else {
 		sum = sum.Add(positions.Slice(0, 0, s[1]))
 	}
@@ -340,13 +337,13 @@ func embedLayerNorm(c *call) []*value {
 		if !c.has(1) {
 			c.fail("it has segment embeddings but no segment ids")
 		}
-		sum = sum.Add(look(c.x(4), c.x(1)))
+		sum = sum.Add(rows(c.x(4), c.x(1)))
 	}
 	words := c.b.Full(ir.I32, 0, s[0])
 	if c.has(7) { // the mask
 		words = c.x(7).Eq(c.x(7).Lit(1)).Cast(ir.I32).Sum(1)
 	}
-	c.intAttr("mask_index_type", 0) // it says of what type result 1 is, and that is int32
+	c.intAttr("mask_index_type", 0) // read, but without effect: result 1 is always int32
 	return several(sum.LayerNorm(c.x(5), c.x(6), c.floatAttr("epsilon", 1e-12)), words, sum)
 }
 
@@ -389,7 +386,8 @@ func microsoftGridSample(c *call) tensor {
 	return gridSample(c)
 }
 
-// microsoftUnique builds Unique with values in the order of their first occurrence, and without the positions of these.
+// microsoftUnique builds Unique with values in the order of their first occurrence. It lacks ONNX's result 1, the
+// positions of the first occurrences.
 func microsoftUnique(c *call) []*value {
 	all := c.uniqueOf(c.x(0).Unique(0), 0, false)
 	return []*value{all[0], all[2], all[3]}
@@ -421,20 +419,23 @@ func cdist(c *call) tensor {
 	return squares
 }
 
-// isAllFinite builds IsAllFinite: whether all elements of all inputs are finite. Attributes restrict what it looks for
-// to infinities or NaN.
+// isAllFinite builds IsAllFinite: whether all elements of all inputs are finite. With attribute isinf_only NaN is
+// allowed too, and with isnan_only infinities are.
 func isAllFinite(c *call) tensor {
-	infinite, nan := c.flag("isinf_only", false), c.flag("isnan_only", false)
+	onlyInf, onlyNaN := c.flag("isinf_only", false), c.flag("isnan_only", false)
+	if onlyInf && onlyNaN {
+		c.fail("attributes isinf_only and isnan_only are both set")
+	}
 	all := tensor{}
 	for _, x := range c.all() {
-		bad := x.IsInf()
+		var bad tensor
 		switch {
-		case nan && infinite:
-			c.fail("attributes isinf_only and isnan_only are both set")
-		case nan:
+		case onlyNaN:
 			bad = x.IsNaN()
-		case !infinite: // both are looked for
-			bad = bad.Or(x.IsNaN())
+		case onlyInf:
+			bad = x.IsInf()
+		default:
+			bad = x.IsInf().Or(x.IsNaN())
 		}
 		good := bad.Any().Not()
 		if !all.IsZero() {
@@ -445,9 +446,9 @@ func isAllFinite(c *call) tensor {
 	return all
 }
 
-// removePadding builds RemovePadding. Input 1 has the lengths of the sequences. Result 0 has the rows within the
-// lengths. Result 1 has the positions of these rows, then of the padding. Result 2 has the running sums of
-// the lengths, and result 3 the largest length.
+// removePadding builds RemovePadding of input [batch, length, size]. Input 1 has the lengths of the sequences. Result 0
+// has the rows within the lengths. Result 1 has the positions of these rows among batch*length rows, and then the
+// positions of the padding. Result 2 has the running sums of the lengths, from 0 on, and result 3 the largest length.
 func removePadding(c *call) []*value {
 	x, lengths := c.x(0), castTo(c.x(1), ir.I32)
 	s := x.Shape()
@@ -463,7 +464,8 @@ func removePadding(c *call) []*value {
 		{tensor: lengths.ReduceMaxKeep(0)}}
 }
 
-// restorePadding builds RestorePadding, the inverse of RemovePadding: rows at their positions, and zeros elsewhere.
+// restorePadding builds RestorePadding, the inverse of RemovePadding. It puts rows at their positions, and zeros into
+// the padding.
 func restorePadding(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	if x.Rank() != 2 || at.Rank() != 2 {

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/ir"
@@ -35,18 +36,21 @@ func (c *call) headsOf(x tensor, heads int) tensor {
 	return x.Reshape(s[0], s[1], heads, s[2].Static()/heads).SwapAxes(1, 2)
 }
 
-// setScale sets the scale of the scores by attribute scale, in which 0 means the default.
+// setScale sets the scale of the scores from attribute scale. The default, also for 0, is 1/sqrt(D), with heads of D
+// elements.
 func (a *attentionNode) setScale() {
 	d := a.q.Dim(3)
 	if a.q.Rank() != 4 || a.k.Rank() != 4 || a.v.Rank() != 4 || !d.IsStatic() || d.Add < 1 {
 		a.c.fail("inputs %s, %s and %s: want [batch, heads, length, size]", a.q, a.k, a.v)
 	}
-	if a.scale = a.c.floatAttr("scale", 0); a.scale == 0 {
+	a.scale = a.c.floatAttr("scale", 0)
+	if a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(d.Add))
 	}
 }
 
-// shareCache writes the new keys and values into buffers, from position start on, and hides the keys after them.
+// shareCache writes the new keys and values into the caches `keys` and `values`, from position start on, and hides the
+// positions after them.
 func (a *attentionNode) shareCache(keys, values, start tensor) {
 	start = start.Cast(ir.I32).Reshape()
 	fresh := a.k.Dim(2)
@@ -55,8 +59,9 @@ func (a *attentionNode) shareCache(keys, values, start tensor) {
 	a.hideUnless(a.keys().Lt(start.Add(a.c.b.DimValue(fresh))))
 }
 
-// hidePadding adds attribute mask_filter_value to the scores of the keys that input i marks as padding: by lengths [B],
-// by ends and starts [2*B], or by zeros of [B, S] or [B, T, S].
+// hidePadding adds attribute mask_filter_value to the scores of keys that are padding. Input i, if given, has the
+// lengths of the sequences [B], or their ends and then their starts [2*B], or a mask [B, S] or [B, T, S] with 0 for
+// padding.
 func (a *attentionNode) hidePadding(i int) {
 	filter := a.c.floatAttr("mask_filter_value", -10000)
 	if !a.c.has(i) {
@@ -92,15 +97,16 @@ func (a *attentionNode) addBias(i int) {
 	a.bias = bias
 }
 
-// projected splits a projection [B, T, sum of sizes] into queries, keys and values by head. sizes are their widths.
+// projected splits a projection x [B, T, sum of sizes] into queries, keys and values, and these into heads. sizes has
+// the three widths.
 func (a *attentionNode) projected(x tensor, heads int, sizes []int) {
 	parts := x.Split(2, sizes...)
 	a.q, a.k, a.v = a.c.headsOf(parts[0], heads), a.c.headsOf(parts[1], heads), a.c.headsOf(parts[2], heads)
 }
 
-// selfAttention builds the rest of Attention and QAttention, of projected queries, keys and values. Inputs mask, past,
-// bias and length are the padding, a cache of keys and values, a bias of the scores, and the used length of the cache;
-// -1 stands for an input that the op does not have.
+// selfAttention builds the rest of Attention and QAttention after a.q, a.k and a.v are set. Its arguments are numbers
+// of inputs: the padding, a cache of keys and values, a bias of the scores, and the used length of the cache. bias and
+// length are -1 if the op has no such input.
 func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
 	a.c.only("do_rotary", 0, "ONNX Runtime applies rotary embeddings here only on GPUs")
 	a.setScale()
@@ -115,7 +121,7 @@ func (a *attentionNode) selfAttention(mask, past, bias, length int) []*value {
 		if length < 0 {
 			a.c.fail("attribute past_present_share_buffer is set, but vkc does not know the length of the past")
 		}
-		// input past is [2, …]: keys and values
+		// Input past is [2, …]: keys and values.
 		a.shareCache(a.c.x(past).Index(0, 0), a.c.x(past).Index(0, 1), a.c.x(length))
 	default:
 		a.appendCache(a.c.x(past).Index(0, 0), a.c.x(past).Index(0, 1))
@@ -163,20 +169,22 @@ func (c *call) thirds(x tensor) []int {
 	return []int{d.Static() / 3, d.Static() / 3, d.Static() / 3}
 }
 
-// quantizedAttention builds QAttention: Attention with a projection of 8-bit integers.
+// quantizedAttention builds QAttention: Attention with a projection of 8-bit integers. Inputs 3 and 4 are the scales of
+// inputs 0 and 1, and inputs 6 and 7 their zero points.
 func quantizedAttention(c *call) []*value {
 	a := &attentionNode{c: c}
 	y := c.int8MatMul(c.withZero(0, 6, false), c.withZero(1, 7, false)).Cast(ir.F32)
-	y = castTo(y.Mul(scalarOrRow(c.x(3)).Mul(scalarOrRow(c.x(4))).Cast(ir.F32)), c.x(3).DType()).Add(c.x(2))
+	scale := scalarOrRow(c.x(3)).Mul(scalarOrRow(c.x(4))).Cast(ir.F32)
+	y = castTo(y.Mul(scale), c.x(3).DType()).Add(c.x(2))
 	a.projected(y, c.mustInt("num_heads"), c.thirds(y))
 	return a.selfAttention(5, 8, -1, -1) // mask and past
 }
 
-// multiHeadAttention builds MultiHeadAttention. Its queries, keys and values are three inputs, or packed in one or two
-// tensors. Or its keys and values are the cache of another sequence. Input 3 is a bias of the operands, 4 the mask of
-// padding, 5 a bias of the scores, 6 and 7 the past keys and values, and 8 the length of the past.
+// multiHeadAttention builds MultiHeadAttention. Inputs 0 to 2 are the queries, keys and values (see operands). Input 3
+// is a bias of the operands, 4 the mask of padding, 5 a bias of the scores, 6 and 7 the past keys and values, and 8 the
+// length of the past.
 func multiHeadAttention(c *call) []*value {
-	a := &attentionNode{c: c, q: c.x(0)}
+	a := &attentionNode{c: c}
 	a.operands(c.mustInt("num_heads"), 3)
 	a.setScale()
 	switch {
@@ -197,16 +205,16 @@ func multiHeadAttention(c *call) []*value {
 // padding, 4 a bias of the scores, 5 and 6 the past keys and values, 7 the length of the past, and 10 a bias of the
 // operands.
 func decoderMaskedAttention(c *call) []*value {
-	a := &attentionNode{c: c, q: c.x(0)}
+	a := &attentionNode{c: c}
 	a.operands(c.mustInt("num_heads"), 10)
 	if !a.q.Dim(2).Is(1) {
 		c.fail("queries %s: want one per sequence", a.q)
 	}
 	a.setScale()
-	switch shared := c.flag("past_present_share_buffer", false); {
+	switch {
 	case !c.has(5):
 		a.noCache()
-	case shared:
+	case c.flag("past_present_share_buffer", false):
 		a.shareCache(c.x(5), c.x(6), c.x(7))
 	default:
 		a.appendCache(c.x(5), c.x(6))
@@ -227,30 +235,31 @@ func decoderMaskedAttention(c *call) []*value {
 func (a *attentionNode) withScores() []*value {
 	out := several(mergeHeads(a.q.Attention(a.k, a.v, a.options()...)), a.k, a.v)
 	if a.c.wants(3) {
-		out = append(out, one(a.scores(2))...)
+		out = append(out, one(a.scores(maskedScores))...)
 	}
 	return out
 }
 
-// operands sets a.q, a.k and a.v to [batch, heads, length, size], from the first three inputs in one of five forms. a.q
-// is input 0 at first. bias is the number of the input with the biases of all three, which are added here.
+// operands sets a.q, a.k and a.v to [batch, heads, length, size], from inputs 0 to 2. The queries, keys and values are
+// three inputs, or packed in one or two inputs. Or the keys and values are the cache of another sequence. `bias` is the
+// number of an optional input with a bias of queries, keys and values one after another.
 func (a *attentionNode) operands(heads, bias int) {
-	q, parts := a.q, []tensor{{}, {}, {}}
+	q, biases := a.c.x(0), []tensor{{}, {}, {}}
 	if a.c.has(bias) {
 		b := a.c.x(bias)
 		width := q.Dim(-1)
 		if q.Rank() != 3 || !width.IsStatic() || !b.Shape().IsStatic() {
 			a.c.fail("input %s with a bias %s: want [batch, length, heads*size]", q, b)
 		}
-		n := width.Static()
-		if !a.c.has(1) { // packed
+		n := width.Static() // of queries and of keys; values may have another width
+		if !a.c.has(1) {    // input 0 has queries, keys and values
 			n = b.Dim(0).Static() / 3
 		}
-		parts = b.Split(0, n, n, b.Dim(0).Static()-2*n)
+		biases = b.Split(0, n, n, b.Dim(0).Static()-2*n)
 	}
-	with := func(x tensor, i int) tensor {
-		if !parts[i].IsZero() {
-			x = x.Add(parts[i])
+	with := func(x tensor, i int) tensor { // x plus bias i, by head
+		if !biases[i].IsZero() {
+			x = x.Add(biases[i])
 		}
 		return a.c.headsOf(x, heads)
 	}
@@ -273,29 +282,31 @@ func (a *attentionNode) operands(heads, bias int) {
 	}
 }
 
-// groupedOperands sets a.q, a.k and a.v to [batch, heads, length, size], from three inputs or from one with all three.
-// a.q is input 0 at first. There are `groups` heads of keys and values.
+// groupedOperands sets a.q, a.k and a.v to [batch, heads, length, size], from inputs 0 to 2, or from input 0 if it has
+// queries, keys and values one after another. Keys and values have `groups` heads.
 func (a *attentionNode) groupedOperands(heads, groups int) {
 	c := a.c
-	parts := []tensor{a.q, {}, {}}
+	q := c.x(0)
+	var k, v tensor
 	if c.has(1) {
-		parts[1], parts[2] = c.x(1), c.x(2)
+		k, v = c.x(1), c.x(2)
 	} else {
-		d := a.q.Dim(-1)
-		if a.q.Rank() != 3 || !d.IsStatic() || heads < 1 || groups < 1 || d.Static()%(heads+2*groups) != 0 {
-			c.fail("input %s with %d and %d heads: want [batch, length, heads*size] of queries, keys and values", a.q,
+		d := q.Dim(-1)
+		if q.Rank() != 3 || !d.IsStatic() || heads < 1 || groups < 1 || d.Static()%(heads+2*groups) != 0 {
+			c.fail("input %s with %d and %d heads: want [batch, length, heads*size] of queries, keys and values", q,
 				heads, groups)
 		}
 		size := d.Static() / (heads + 2*groups)
-		parts = a.q.Split(2, heads*size, groups*size, groups*size)
+		parts := q.Split(2, heads*size, groups*size, groups*size)
+		q, k, v = parts[0], parts[1], parts[2]
 	}
-	a.q, a.k, a.v = c.headsOf(parts[0], heads), c.headsOf(parts[1], groups), c.headsOf(parts[2], groups)
+	a.q, a.k, a.v = c.headsOf(q, heads), c.headsOf(k, groups), c.headsOf(v, groups)
 }
 
 // groupQueryAttention builds GroupQueryAttention. Sequences of a batch may have different lengths. Their new keys and
 // values come directly after their own past in the cache, and input 5 has the last position of each.
 func groupQueryAttention(c *call) []*value {
-	a := &attentionNode{c: c, q: c.x(0)}
+	a := &attentionNode{c: c}
 	heads, groups := c.mustInt("num_heads"), c.mustInt("kv_num_heads")
 	c.choice("k_quant_type", "NONE")
 	c.choice("v_quant_type", "NONE")
@@ -327,24 +338,27 @@ func groupQueryAttention(c *call) []*value {
 		a.sinks = c.b.Full(a.q.DType(), 0, heads)
 	}
 	out := several(mergeHeads(a.q.Attention(a.k, a.v, a.options()...)), a.k, a.v)
-	switch mode := c.intAttr("qk_output", 0); {
-	case mode < 0 || mode > 2:
+	const none, maskedAsZero, weights = 0, 1, 2 // the values of attribute qk_output
+	mode := c.intAttr("qk_output", none)
+	if mode < none || mode > weights {
 		c.fail("attribute qk_output is %d: want 0, 1 or 2", mode)
-	case mode == 0 || !c.wants(3):
-	case !a.sinks.IsZero():
-		c.fail("attribute qk_output is %d, with a smooth softmax", mode)
-	case mode == 1: // hidden keys have 0
-		y := a.scores(2)
-		out = append(out, one(y.Eq(y.Lit(math.Inf(-1))).Where(y.Lit(0), y))...)
-	default:
-		out = append(out, one(a.scores(3))...)
 	}
-	return out
+	if mode == none || !c.wants(3) {
+		return out
+	}
+	if !a.sinks.IsZero() {
+		c.fail("attribute qk_output is %d, with a smooth softmax", mode)
+	}
+	if mode == weights {
+		return append(out, one(a.scores(softmaxWeights))...)
+	}
+	y := a.scores(maskedScores)
+	return append(out, one(y.Eq(y.Lit(math.Inf(-1))).Where(y.Lit(0), y))...) // 0 for hidden keys
 }
 
-// growCache rotates queries and keys, and writes the new keys and values into the cache of GroupQueryAttention. It sets
-// a.k and a.v to a cache with room for the past and the new positions, or to the given buffer if that has enough room.
-// It sets a.offset to the number of positions before the new ones. If there is no past, it sets a.last.
+// growCache applies rotary embeddings, and sets a.k and a.v to the cache of GroupQueryAttention with the new keys and
+// values. The result has the size of the given cache if all positions fit, and is otherwise larger. growCache also sets
+// a.offset to the number of positions before the new ones and, if there is no past, a.last.
 //
 // Inputs 3 and 4 are the past keys and values. Input 5 is the last position of each sequence, and input 6 the total
 // length. Inputs 7 and 8 are the tables of cosines and sines, and input 9 has the queries' positions.
@@ -363,29 +377,16 @@ func (a *attentionNode) growCache() {
 		a.equal(total[0], past, fresh)
 	}
 	ends := a.c.x(5).Cast(ir.I32).Reshape(-1, 1, 1, 1)
-	// Positions before the new ones. It is 0 at the first prompt, where shorter sequences have padding after them.
+	// In the first prompt no positions come before the new ones: shorter sequences have padding after them.
 	before := ends.AddScalar(1).Sub(a.c.b.DimValue(fresh))
-	switch {
-	case total[0] == fresh || past.Is(0):
+	if total[0] == fresh || past.Is(0) {
 		before = ends.Lit(0)
-	default:
+	} else { // only a run knows whether it is the first prompt
 		first := a.c.b.DimValue(total[0]).Eq(a.c.b.DimValue(fresh))
 		before = first.Where(ends.Lit(0), before.Max(before.Lit(0)))
 	}
 	a.offset = before
-	if a.c.flag("do_rotary", false) {
-		at := a.queries().Reshape(-1, fresh)
-		if a.c.has(9) {
-			at = a.c.x(9)
-		}
-		cos, sin := a.c.tablesAt(a.c.x(7), a.c.x(8), at)
-		var options []frontend.RopeOption
-		if !a.c.flag("rotary_interleaved", false) {
-			options = append(options, frontend.RopeHalf())
-		}
-		a.q = a.q.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
-		a.k = a.k.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
-	}
+	a.rotate()
 	if past.Is(0) {
 		a.last = true // the present cache is just the new keys and values
 		return
@@ -393,8 +394,26 @@ func (a *attentionNode) growCache() {
 	a.k, a.v = a.placed(a.c.x(3), a.k, room), a.placed(a.c.x(4), a.v, room)
 }
 
-// placed returns the cache `past` with the new elements `fresh` of each sequence after its past ones, which are
-// a.offset. The result has room for `room` positions.
+// rotate applies rotary embeddings to queries and keys, by inputs 7 to 9 of GroupQueryAttention, if do_rotary is set.
+func (a *attentionNode) rotate() {
+	if !a.c.flag("do_rotary", false) {
+		return
+	}
+	at := a.queries().Reshape(-1, a.k.Dim(2))
+	if a.c.has(9) {
+		at = a.c.x(9)
+	}
+	cos, sin := a.c.tablesAt(a.c.x(7), a.c.x(8), at)
+	var options []frontend.RopeOption
+	if !a.c.flag("rotary_interleaved", false) {
+		options = append(options, frontend.RopeHalf())
+	}
+	a.q = a.q.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
+	a.k = a.k.RopeTables(cos.Unsqueeze(1), sin.Unsqueeze(1), options...)
+}
+
+// placed returns the cache `past` with the new positions `fresh` of each sequence from position a.offset on. The result
+// has `room` positions.
 func (a *attentionNode) placed(past, fresh tensor, room ir.Dim) tensor {
 	if fresh.Dim(0).Is(1) {
 		if room != past.Dim(2) {
@@ -403,17 +422,18 @@ func (a *attentionNode) placed(past, fresh tensor, room ir.Dim) tensor {
 		}
 		return past.DynamicUpdateSlice(2, castTo(fresh, past.DType()), a.offset.Reshape())
 	}
-	// Each sequence has its own offset. So the result gathers each position from past or, p elements later, from fresh.
-	all, p, n := past.Concat(2, castTo(fresh, past.DType())), past.Dim(2), fresh.Dim(2)
+	// Each sequence has its own offset. So each position is gathered from past, or from fresh, which comes after past
+	// in all.
+	all := past.Concat(2, castTo(fresh, past.DType()))
 	at := a.c.b.Iota(ir.I32, 2, 1, 1, room, 1)
-	isNew := at.Ge(a.offset).And(at.Lt(a.offset.Add(a.c.b.DimValue(n))))
-	from := isNew.Where(at.Sub(a.offset).Add(a.c.b.DimValue(p)), at)
+	isNew := at.Ge(a.offset).And(at.Lt(a.offset.Add(a.c.b.DimValue(fresh.Dim(2)))))
+	from := isNew.Where(at.Sub(a.offset).Add(a.c.b.DimValue(past.Dim(2))), at)
 	s := all.Shape()
 	return all.Gather(2, from.Broadcast(s[0], s[1], room, s[3]))
 }
 
-// roomFor returns the number of positions in the cache after a step. It is the size of the buffer if the positions fit,
-// and otherwise the number of positions. ok is false if that depends on the symbols' values.
+// roomFor returns the number of positions in the cache after a step: the size of the given cache, `past`, if all
+// positions fit, and otherwise `total`, the number of positions. ok is false if that depends on the symbols' values.
 func (a *attentionNode) roomFor(past, fresh, total ir.Dim) (room ir.Dim, ok bool) {
 	if sum, err := past.Sum(fresh); err == nil && sum == total {
 		return total, true
@@ -422,8 +442,8 @@ func (a *attentionNode) roomFor(past, fresh, total ir.Dim) (room ir.Dim, ok bool
 	return room, ok && (room == past || past.Is(0))
 }
 
-// equal always fails: the op needs total to be past+fresh, and the builder cannot tell. If total is an extent with a
-// name, equal first records the sum as the extent's value. The importer then builds the graph again with this value.
+// equal always fails: the op needs total = past+fresh, and the importer cannot prove it. If total is an extent with a
+// name, equal records the sum as its value, and the importer then builds the graph again with this value.
 func (a *attentionNode) equal(total, past, fresh ir.Dim) {
 	if sum, err := past.Sum(fresh); err == nil {
 		for _, symbol := range total.Symbols() {
@@ -436,8 +456,8 @@ func (a *attentionNode) equal(total, past, fresh ir.Dim) {
 		"(--dim), or give numbers", total, past, fresh)
 }
 
-// microsoftRotary builds RotaryEmbedding of ONNX Runtime. Unlike in ONNX's op, positions come before the tables in the
-// inputs, and a single position is the first one of all sequences.
+// microsoftRotary builds RotaryEmbedding of ONNX Runtime. Unlike in ONNX's op, the positions are input 1 and the tables
+// inputs 2 and 3. A single position is the position of the first element of all sequences.
 func microsoftRotary(c *call) tensor {
 	x, at := c.x(0), c.x(1)
 	c.only("is_packed_batching", 0, "sequences of a batch are not joined")
@@ -461,7 +481,7 @@ func rotaryEmbedding(c *call) tensor {
 	return c.rotatedAs(c.x(0), c.x(1), c.x(2), at)
 }
 
-// tablesAt returns rows of tables [positions, pairs], selected by the positions at.
+// tablesAt returns the rows of the tables cos and sin [positions, pairs] at the positions `at`.
 func (c *call) tablesAt(cos, sin, at tensor) (cosAt, sinAt tensor) {
 	if cos.Rank() != 2 {
 		c.fail("the tables are %s: want [positions, pairs]", cos)
@@ -472,8 +492,8 @@ func (c *call) tablesAt(cos, sin, at tensor) (cosAt, sinAt tensor) {
 }
 
 // rotatedAs applies rotary embeddings to x, [batch, heads, length, size] or [batch, length, heads*size], as the node's
-// attributes say, with tables of cosines and sines. The tables are [positions, pairs], with rows selected by the
-// positions at. If at is the zero Tensor, they are [batch, length, pairs].
+// attributes say. The tables of cosines and sines are [positions, pairs], of which `at` selects rows. If `at` is the
+// zero Tensor, they are [batch, length, pairs].
 func (c *call) rotatedAs(x, cos, sin, at tensor) tensor {
 	if !at.IsZero() {
 		cos, sin = c.tablesAt(cos, sin, at)
@@ -500,7 +520,8 @@ func (c *call) rotatedAs(x, cos, sin, at tensor) tensor {
 	return y.RopeTables(cos.Unsqueeze(2), sin.Unsqueeze(2), options...).Reshape(s)
 }
 
-// multimodalRotary builds MRotaryEmbedding: each pair has one of three positions, by sections of the tables.
+// multimodalRotary builds MRotaryEmbedding. Each element has three positions, and attribute mrope_section says how many
+// of the rotary pairs take each of these.
 func multimodalRotary(c *call) tensor {
 	x, at, cos, sin := c.x(0), c.x(1), c.x(2), c.x(3)
 	c.only("is_packed_batching", 0, "sequences of a batch are not joined")
@@ -509,21 +530,16 @@ func multimodalRotary(c *call) tensor {
 	}
 	sections := c.mustInts("mrope_section")
 	pairs := cos.Dim(-1)
-	if len(sections) != 3 || !pairs.IsStatic() || sections[0]+sections[1]+sections[2] != pairs.Static() {
+	if len(sections) != 3 || !pairs.IsStatic() || slices.Min(sections) < 0 ||
+		sections[0]+sections[1]+sections[2] != pairs.Static() {
 		c.fail("attribute mrope_section is %v, for tables %s: want three numbers with the sum %s", sections, cos, pairs)
 	}
-	// Which of the three positions each pair takes.
+	// By pair: which of the three positions it takes, 0 to 2.
 	stream := make([]int32, pairs.Static())
 	switch layout := c.intAttr("mrope_layout", 0); layout {
 	case 0: // sections follow each other
-		for i := range stream {
-			switch {
-			case i >= sections[0]+sections[1]:
-				stream[i] = 2
-			case i >= sections[0]:
-				stream[i] = 1
-			}
-		}
+		stream = slices.Concat(slices.Repeat([]int32{0}, sections[0]), slices.Repeat([]int32{1}, sections[1]),
+			slices.Repeat([]int32{2}, sections[2]))
 	case 1: // sections alternate: pair i takes position i%3, as far as the section has pairs
 		for k := 1; k < 3; k++ {
 			for i := k; i < min(3*sections[k], len(stream)); i += 3 {
@@ -554,8 +570,8 @@ func gemmaRotary(c *call) []*value {
 }
 
 // relativePositionBias builds RelativePositionBias of T5 (Raffel et al. 2020, arXiv:1910.10683): a bias of the scores
-// by the distance of a key from its query. Small distances have buckets of their own. Larger ones share buckets, and
-// the width of these grows with the logarithm.
+// by the distance of a key from its query. Each small distance has a bucket. Larger distances share buckets, with
+// limits that grow exponentially up to attribute max_distance.
 func relativePositionBias(c *call) tensor {
 	bias, most := c.x(0), c.mustInt("max_distance")
 	queries, keys := c.dims(1), c.dims(2)
@@ -564,7 +580,7 @@ func relativePositionBias(c *call) tensor {
 	}
 	buckets, heads := bias.Dim(0).Static(), bias.Dim(1).Static()
 	distance := c.b.Iota(ir.I32, 1, queries[0], keys[0]).Sub(c.b.Iota(ir.I32, 0, queries[0], keys[0]))
-	perSide, first := buckets, distance.Lit(0) // how many buckets a direction has, and the first one of each distance's
+	perSide, first := buckets, distance.Lit(0) // the number of buckets of a direction, and the first of these
 	if c.flag("is_bidirectional", false) {
 		perSide /= 2
 		first = distance.Gt(distance.Lit(0)).Cast(ir.I32).MulScalar(float64(perSide))
@@ -576,6 +592,7 @@ func relativePositionBias(c *call) tensor {
 	if exact < 1 || most <= exact {
 		c.fail("max_distance is %d for %d buckets", most, perSide)
 	}
+	// far = exact + log(distance/exact) / log(most/exact) * (perSide-exact), rounded down
 	far := distance.Max(distance.Lit(1)).Cast(ir.F32).DivScalar(float64(exact)).Log().
 		DivScalar(math.Log(float64(most) / float64(exact))).MulScalar(float64(perSide - exact)).Cast(ir.I32)
 	far = far.AddScalar(float64(exact)).Min(distance.Lit(float64(perSide - 1)))

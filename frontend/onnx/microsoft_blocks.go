@@ -24,16 +24,18 @@ var microsoftBlockOps = table{
 		leaves("accuracy_level", "it sets a minimum precision for sums, and vkc sums in f32"),
 }
 
-// blocked is a matrix [rows, columns] of unsigned numbers of a few bits, in blocks along its rows: element =
-// (number - zero) * scale.
+// blocked is a matrix [rows, columns] of unsigned numbers with a few bits, in blocks along its rows. A block has a
+// scale and a zero point: element = (number - zero) * scale.
 type blocked struct {
 	c *call
-	// These are numbers of inputs. Input packed has bytes, each with its elements from the lowest bits up. Input scales
-	// is [rows, blocks]. Input zeros has the zero points; -1 means that the op has no such input.
+	// Numbers of the node's inputs: the matrix as bytes, with the first number in the lowest bits; the scales [rows,
+	// blocks]; and the zero points, or -1 if the op has no such input.
 	packed, scales, zeros int
-	bits, rows, columns   int
+	bits                  int // of a number
+	rows, columns         int
 	block                 int // elements of a block
-	// order, if set, lists the columns as blocks have them, also the unused ones at the end of the last block.
+	// order, if set, lists the columns in the order of the blocks: element i of a row's blocks is column order[i]. It
+	// includes the unused columns at the end of the last block.
 	order []int
 }
 
@@ -47,7 +49,7 @@ func (c *call) checkBits(bits int) {
 	}
 }
 
-// check fails if the fields do not fit each other.
+// check fails if the sizes, the packed matrix and the scales do not fit each other.
 func (b *blocked) check() {
 	b.c.checkBits(b.bits)
 	// A block must fill whole bytes.
@@ -86,8 +88,7 @@ func unpacked(x tensor, bits int) tensor {
 	return stacked(parts, x.Rank()).Reshape(s[:len(s)-1], -1)
 }
 
-// unpackedData does for a constant what unpacked does for a tensor: it returns the numbers that are packed in bytes,
-// a byte for each. bits is the number of bits of a number.
+// unpackedData is unpacked for a constant: it returns the numbers of `bits` bits in packed, as a byte each.
 func unpackedData(packed []byte, bits int) []byte {
 	if bits == 8 {
 		return packed
@@ -100,7 +101,8 @@ func unpackedData(packed []byte, bits int) []byte {
 	return out
 }
 
-// matrix returns the matrix, in a block format of vkc if that has the same numbers, and otherwise in dtype t.
+// matrix returns the matrix in a block format of vkc, if a format represents the same numbers, and otherwise in dtype
+// t.
 func (b *blocked) matrix(t ir.DType) tensor {
 	b.check()
 	if v := b.format(); v != nil {
@@ -116,7 +118,7 @@ func (b *blocked) matrix(t ir.DType) tensor {
 	return castTo(w, t)
 }
 
-// usualZero returns the zero point of a matrix without input zeros.
+// usualZero returns the zero point of a matrix without an input of zero points: 8 for 4 bits.
 func (b *blocked) usualZero() float64 { return float64(int(1) << (b.bits - 1)) }
 
 // zeroPoints returns the zero points as f32, one for all blocks or [rows, blocks, 1].
@@ -125,17 +127,18 @@ func (b *blocked) zeroPoints() tensor {
 		return b.c.b.Scalar(ir.F32, b.usualZero())
 	}
 	zero, blocks := b.c.x(b.zeros), b.blocks()
-	if zero.DType() == ir.U8 {
-		if n := unpacked(zero.Reshape(-1), b.bits); n.Dim(0).Is(b.rows * blocks) {
-			zero = n
-		} else { // each row has whole bytes
+	if zero.DType() == ir.U8 { // packed like the matrix
+		if list := unpacked(zero.Reshape(-1), b.bits); list.Dim(0).Is(b.rows * blocks) {
+			zero = list
+		} else { // the last byte of each row has unused bits
 			zero = unpacked(zero.Reshape(b.rows, -1), b.bits).Slice(1, 0, blocks)
 		}
 	}
 	return castTo(zero, ir.F32).Reshape(b.rows, blocks, 1)
 }
 
-// numbers returns the numbers of the matrix, in the order of blocks and with the end of the last block, a byte each.
+// numbers returns the numbers of the matrix as u8, [rows, columns in the order of the blocks]. The columns include the
+// unused ones at the end of the last block.
 func (b *blocked) numbers() tensor {
 	if bytes := b.constantNumbers(); bytes != nil {
 		whole := &ir.Data{DType: ir.U8, Dims: []int{b.rows, b.blocks() * b.block}, Bytes: bytes}
@@ -144,8 +147,8 @@ func (b *blocked) numbers() tensor {
 	return b.ordered(unpacked(b.c.x(b.packed).Reshape(b.rows, -1), b.bits))
 }
 
-// constantNumbers returns the numbers of the packed matrix as bytes, with the columns in the order of blocks. It
-// returns nil if they are not constants.
+// constantNumbers is numbers for a constant matrix, a byte for each number. It returns nil if the matrix is no
+// constant.
 func (b *blocked) constantNumbers() []byte {
 	d := constant(b.c.input(b.packed))
 	if d == nil || d.DType != ir.U8 {
@@ -164,14 +167,14 @@ func (b *blocked) constantNumbers() []byte {
 	return out
 }
 
-// ordered returns x with its last axis, columns of the matrix, in the order of blocks.
+// ordered returns x with its last axis, the columns of the matrix, in the order of the blocks.
 func (b *blocked) ordered(x tensor) tensor {
 	if b.order == nil {
 		return x
 	}
 	var at []int64
 	for _, column := range b.order {
-		if int64(column) < x.Dim(-1).Min() {
+		if int64(column) < x.Dim(-1).Min() { // x may lack the unused columns
 			at = append(at, int64(column))
 		}
 	}
@@ -182,15 +185,16 @@ func (b *blocked) ordered(x tensor) tensor {
 	return x.IndexSelect(-1, b.c.asTensor(&value{name: b.c.in[b.packed].name + ".order", data: d}))
 }
 
-// readOrder sets the order of columns from input g_idx, the block of each column. GPTQ quantizes the columns with large
-// activations first ("act-order", Frantar et al. 2022, arXiv:2210.17323), so the columns of a block may be anywhere.
+// readOrder sets the order of columns from input g_idx, which has the block of each column. Columns of a block need not
+// be neighbors, because GPTQ quantizes the columns with large activations first ("act-order", Frantar et al. 2022,
+// arXiv:2210.17323).
 func (b *blocked) readOrder(input int) {
 	groups := b.c.ints(input)
 	if len(groups) < b.columns {
 		b.c.fail("input %d, %s (g_idx), has %d elements for %d columns", input, ir.Printable(b.c.in[input].name),
 			len(groups), b.columns)
 	}
-	order := axesFrom(0, b.blocks()*b.block) // columns of padding stay at the end
+	order := axesFrom(0, b.blocks()*b.block) // 0, 1, 2 and so on; unused columns stay at the end
 	slices.SortStableFunc(order[:b.columns], func(i, j int) int { return groups[i] - groups[j] })
 	for i, column := range order[:b.columns] {
 		if groups[column] != i/b.block {
@@ -203,8 +207,8 @@ func (b *blocked) readOrder(input int) {
 	}
 }
 
-// format returns the matrix in a block format of vkc, with 32 elements and an f16 scale per block, that represents the
-// same numbers. It returns nil if there is none, or if the inputs are not constants.
+// format returns the matrix in a block format of vkc: q8_0, q4_0 or q4_1, which have 32 elements and an f16 scale per
+// block. It returns nil if no format represents the same numbers, or if the inputs are not constants.
 func (b *blocked) format() *value {
 	const elems = 32
 	d, s := constant(b.c.input(b.packed)), constant(b.c.input(b.scales))
@@ -235,24 +239,29 @@ func (b *blocked) format() *value {
 			if out, ok = appendHalves(out, head); !ok {
 				return nil
 			}
-			q := numbers[row*b.blocks()*b.block+at:][:elems]
-			if b.bits == 8 {
-				for _, v := range q { // unsigned around 128 in ONNX, and signed in q8_0
-					out = append(out, v^128)
-				}
-				continue
-			}
-			// A byte has elements k and k+16.
-			for k, low := range q[:elems/2] {
-				out = append(out, low|q[k+elems/2]<<4)
-			}
+			out = appendBlock(out, numbers[row*b.blocks()*b.block+at:][:elems], b.bits)
 		}
 	}
 	name := b.c.in[b.packed].name
 	return &value{name: name, data: &ir.Data{DType: t, Dims: []int{b.rows, b.columns}, Bytes: out}}
 }
 
-// constantZeros returns the zero points of the blocks, or nil if all have the default. It returns false if they are not
+// appendBlock appends the numbers of a block as q8_0 (8 bits) or q4_0 and q4_1 (4 bits) store them.
+func appendBlock(out, numbers []byte, bits int) []byte {
+	if bits == 8 {
+		for _, v := range numbers { // unsigned around 128 in ONNX, and signed in q8_0
+			out = append(out, v^128)
+		}
+		return out
+	}
+	half := len(numbers) / 2
+	for k, low := range numbers[:half] { // a byte has elements k and k+half
+		out = append(out, low|numbers[k+half]<<4)
+	}
+	return out
+}
+
+// constantZeros returns the zero points of the blocks, or nil if all are usualZero. ok is false if they are not
 // constants, or if vkc has no format with zero points for this number of bits.
 func (b *blocked) constantZeros() (zeros []float64, ok bool) {
 	if !b.hasZeros() {
@@ -279,7 +288,7 @@ func (b *blocked) constantZeros() (zeros []float64, ok bool) {
 	return zeros, true
 }
 
-// appendHalves appends values in f16. It returns false if f16 has not all of them exactly.
+// appendHalves appends values as f16. exact is false if rounding to f16 changed a value.
 func appendHalves(out []byte, values []float64) (appended []byte, exact bool) {
 	raw, back := make([]byte, 2*len(values)), make([]float64, len(values))
 	ir.EncodeFloats(raw, ir.F16, values)
@@ -287,7 +296,7 @@ func appendHalves(out []byte, values []float64) (appended []byte, exact bool) {
 	return append(out, raw...), slices.Equal(values, back)
 }
 
-// times returns x times the transposed matrix, plus a bias if input bias is given.
+// times returns x times the transposed matrix, plus input number `bias`, if the node has it. -1 stands for no bias.
 func (b *blocked) times(x tensor, bias int) tensor {
 	y := b.ordered(x).MatMulT(b.matrix(x.DType()))
 	if bias >= 0 && b.c.has(bias) {
@@ -304,21 +313,21 @@ func matmulNBits(c *call) tensor {
 	}
 	b := &blocked{c: c, packed: 1, scales: 2, zeros: 3, bits: c.intAttr("bits", 4), rows: c.mustInt("N"),
 		columns: c.mustInt("K"), block: c.mustInt("block_size")}
-	if b.check(); c.has(4) {
+	b.check()
+	if c.has(4) {
 		b.readOrder(4)
 	}
 	return b.times(c.x(0), 5)
 }
 
-// nbits returns one matrix of an op that multiplies by several. Input number packed has its bytes, and the next input
-// its scales. The matrix has the given number of rows.
+// nbits returns one of several matrices of an op. Input number `packed` has its bytes, and the next input its scales.
 func (c *call) nbits(packed, rows int) *blocked {
 	return &blocked{c: c, packed: packed, scales: packed + 1, zeros: -1, bits: c.intAttr("bits", 4), rows: rows,
 		columns: c.mustInt("K"), block: c.mustInt("block_size")}
 }
 
-// normalizedSkip returns sum, which is input 0 plus input 1 (a residual connection), and x, which is the RMS norm of
-// sum with the weights of input 2. If input 1 is omitted, sum is input 0. If input 2 is omitted, x is sum.
+// normalizedSkip returns the sum of inputs 0 and 1 (a residual connection), and x, the RMS norm of the sum with the
+// weights of input 2. Without input 1, sum is input 0. Without input 2, x is sum.
 func (c *call) normalizedSkip() (x, sum tensor) {
 	sum = c.x(0)
 	if c.has(1) {
@@ -331,7 +340,7 @@ func (c *call) normalizedSkip() (x, sum tensor) {
 	return x, sum
 }
 
-// matmulNBitsMLP builds MatMulNBitsMlp: an activation of one matmul times another.
+// matmulNBitsMLP builds MatMulNBitsMlp: the activation of one matmul times the result of another matmul.
 func matmulNBitsMLP(c *call) []*value {
 	x, sum := c.normalizedSkip()
 	n := c.mustInt("N")
@@ -348,7 +357,7 @@ func matmulNBitsQKV(c *call) []*value {
 	return several(c.nbits(3, q).times(x, 5), c.nbits(6, kv).times(x, 8), c.nbits(9, kv).times(x, 11), sum)
 }
 
-// bnb4 has the 16 numbers of each type of four bits in bitsandbytes: fp4 and nf4 (Dettmers et al. 2023,
+// bnb4 has the values of the 16 numbers of 4 bits in the two types of bitsandbytes: fp4, and nf4 (Dettmers et al. 2023,
 // arXiv:2305.14314).
 var bnb4 = [2][16]float32{
 	{0, 0.00520833333, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25,
@@ -358,7 +367,8 @@ var bnb4 = [2][16]float32{
 		0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1},
 }
 
-// matmulBnb4 builds MatMulBnb4. The matrix is one row of blocks, and the upper half of a byte has the first number.
+// matmulBnb4 builds MatMulBnb4. The elements of the matrix, row after row, are in blocks that share a scale. The upper
+// half of a byte has its first number.
 func matmulBnb4(c *call) tensor {
 	x, n, k, block := c.x(0), c.mustInt("N"), c.mustInt("K"), c.mustInt("block_size")
 	kind := c.mustInt("quant_type")
@@ -371,18 +381,19 @@ func matmulBnb4(c *call) tensor {
 		c.fail("the packed weights are %s: want %d bytes", packed, (all+1)/2)
 	}
 	packed = packed.Reshape(-1)
-	at := packed.Shr(packed.Lit(4)).Stack(1, packed.And(packed.Lit(15))).Reshape(-1).Slice(0, 0, int(all))
-	numbers := c.b.Const(bnb4[kind][:], 16).IndexSelect(0, at.Cast(ir.I32))
+	numbers := packed.Shr(packed.Lit(4)).Stack(1, packed.And(packed.Lit(15))).Reshape(-1).Slice(0, 0, int(all))
+	values := c.b.Const(bnb4[kind][:], 16).IndexSelect(0, numbers.Cast(ir.I32))
 	scale := castTo(c.x(2), ir.F32).Reshape(-1, 1)
 	scale = scale.Broadcast(scale.Dim(0), block).Reshape(-1).Slice(0, 0, int(all))
-	w := castTo(numbers.Mul(scale).Reshape(n, k), x.DType())
+	w := castTo(values.Mul(scale).Reshape(n, k), x.DType())
 	if c.flag("transB", true) {
 		return x.MatMulT(w)
 	}
 	return matmul(x, w)
 }
 
-// gatherBlockQuantized builds GatherBlockQuantized: slices of a tensor of blocks along an axis.
+// gatherBlockQuantized builds GatherBlockQuantized: it selects slices along gather_axis from a tensor with blocks along
+// quantize_axis. An index out of range gives zeros.
 func gatherBlockQuantized(c *call) tensor {
 	data, at, scales, zeros := c.x(0), castTo(c.x(1), ir.I32), c.x(2), c.optional(3)
 	t := scales.DType()
@@ -397,10 +408,10 @@ func gatherBlockQuantized(c *call) tensor {
 	if !n.IsStatic() || axis == along && bits != 0 {
 		c.fail("gather_axis is %d and quantize_axis %d, for %s", axis, along, data)
 	}
-	// An index may count from the end. Outside of the axis it gives zeros.
+	// An index may count from the end.
 	at = at.Lt(at.Lit(0)).Where(at.AddScalar(float64(n.Static())), at)
 	inside := at.Ge(at.Lit(0)).And(at.Lt(at.Lit(float64(n.Static()))))
-	take := func(x tensor) tensor {
+	take := func(x tensor) tensor { // the slices of x, which may have extent 1 along the axis
 		s := x.Shape()
 		if x.Dim(axis).Is(1) && !n.Is(1) {
 			x = x.Broadcast(s[:axis], n, s[axis+1:])
@@ -420,14 +431,15 @@ func gatherBlockQuantized(c *call) tensor {
 	if axis == along {
 		y = take(y)
 	}
-	for range y.Rank() - at.Rank() - axis {
+	for range y.Rank() - at.Rank() - axis { // to broadcast against the axes after the indices
 		inside = inside.Unsqueeze(inside.Rank())
 	}
 	return castTo(inside.Where(y, y.Lit(0)), t)
 }
 
-// dequantizedBlocks returns data as f32, which has blocks along an axis: number minus zero point, times scale. bits is
-// the number of bits of a number in a byte, or 0 if data has a dtype of few bits. zeros may be the zero Tensor.
+// dequantizedBlocks returns data as f32: number minus zero point, times scale. Blocks of data along axis `along` share
+// a scale and a zero point. bits is the number of bits of a number in a byte, or 0 if data has a dtype of few bits.
+// zeros may be the zero Tensor.
 func (c *call) dequantizedBlocks(data, scales, zeros tensor, along, bits int) tensor {
 	numbers := func(x tensor) tensor {
 		if bits != 0 {
@@ -435,11 +447,12 @@ func (c *call) dequantizedBlocks(data, scales, zeros tensor, along, bits int) te
 		}
 		return castTo(x, ir.F32)
 	}
-	y, block, blocks := numbers(data), c.intAttr("block_size", 128), 0
+	y, block := numbers(data), c.intAttr("block_size", 128)
 	n := y.Dim(along)
-	if block == 0 {
+	if block == 0 { // one block along the axis
 		block = int(n.Max())
 	}
+	blocks := 0
 	if n.IsStatic() && block > 0 {
 		blocks = (n.Static() + block - 1) / block
 	}
@@ -461,7 +474,7 @@ func (c *call) dequantizedBlocks(data, scales, zeros tensor, along, bits int) te
 type experts struct {
 	first, second, third             tensor
 	firstBias, secondBias, thirdBias tensor
-	// weights, if set, are the weights of the experts' results, where input 1 only selects the experts.
+	// weights, if set, are the weights of the experts' results. Then input 1 only selects the experts.
 	weights tensor
 }
 
@@ -500,7 +513,7 @@ func qmoeWeights(c *call) experts {
 			b.block = b.columns // one scale for each output
 		}
 		w := b.matrix(t)
-		if w.DType().IsBlock() && w.Rank() == 2 { // a block format has its shape from the beginning
+		if w.DType().IsBlock() { // it cannot be reshaped, so it is made with three axes
 			v := b.format()
 			v.data.Dims = []int{s[0].Static(), s[1].Static(), b.columns}
 			return c.asTensor(v)
@@ -511,7 +524,8 @@ func qmoeWeights(c *call) experts {
 		secondBias: c.optional(7), third: matrix(8, 9, 13), thirdBias: c.optional(10), weights: c.optional(14)}
 }
 
-// mixture builds a mixture of experts: the best experts of each token, by its scores, and their weighted sum.
+// mixture builds a mixture of experts: the weighted sum of the results of the k experts with the highest scores. Input
+// 0 has the tokens, and input 1 the scores [tokens, experts].
 func (c *call) mixture(e experts) tensor {
 	x, scores, k := c.x(0), castTo(c.x(1), ir.F32), c.intAttr("k", 1)
 	c.only("use_sparse_mixer", 0, "experts are chosen by their scores")
@@ -530,7 +544,7 @@ func (c *call) mixture(e experts) tensor {
 	if c.flag("normalize_routing_weights", false) {
 		best = best.Div(best.SumKeep(1))
 	}
-	linear := func(x, w, bias tensor) tensor { // the matmul of each token with the matrices of its experts
+	linear := func(x, w, bias tensor) tensor { // each token times the matrices of its experts: [tokens, k, outputs]
 		y := x.MatMulID(w, at)
 		if !bias.IsZero() {
 			y = y.Add(bias.IndexSelect(0, at.Reshape(-1)).Reshape(tokens, k, bias.Dim(1)))
@@ -546,8 +560,8 @@ func (c *call) mixture(e experts) tensor {
 	return castTo(y.Mul(best.Unsqueeze(2)).Sum(1), t).Reshape(s)
 }
 
-// expertActivation returns the activation of h, [tokens, experts, elements], the results of the first matrices of
-// experts. third has the results of the third matrices, which scale the activation, or is the zero Tensor.
+// expertActivation returns the activation of h [tokens, experts, elements], the results of the experts' first matrices,
+// times `third`, the results of their third matrices. third may be the zero Tensor.
 func (c *call) expertActivation(h, third tensor) tensor {
 	fused, limit := c.intAttr("swiglu_fusion", 0), 0.0
 	if c.hasAttr("swiglu_limit") {
@@ -575,9 +589,9 @@ func (c *call) expertActivation(h, third tensor) tensor {
 }
 
 // swiglu returns g * sigmoid(alpha*g) * (l+beta), with alpha and beta from the node's attributes. h and third are the
-// results of the first and third weights of an expert. fused is attribute swiglu_fusion: g is h and l is third (0), g
-// and l alternate in h (1), or they are the halves of h (2). A limit above 0 bounds g from above, and l from both
-// sides.
+// results of the first and third matrices of experts. Attribute swiglu_fusion, `fused`, says what g and l are: 0 for h
+// and third, 1 for elements that alternate in h, and 2 for the halves of h. A limit above 0 bounds g from above, and l
+// from both sides.
 func (c *call) swiglu(h, third tensor, fused int, limit float64) tensor {
 	g, l := h, third
 	switch s := h.Shape(); {

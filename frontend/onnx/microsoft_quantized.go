@@ -1,8 +1,9 @@
 package onnx
 
 import (
-	"github.com/vkc-go/vkc/ir"
 	"math"
+
+	"github.com/vkc-go/vkc/ir"
 )
 
 // microsoftQuantizedOps are ONNX Runtime's ops on quantized tensors: integers with a scale and a zero point.
@@ -30,7 +31,7 @@ var microsoftQuantizedOps = table{
 	"DynamicQuantizeLSTM":      manyOp(dynamicQuantizeLSTM),
 }
 
-// dequantized returns input i of a quantized op as floats, by its scale and zero point, the two inputs after it.
+// dequantized returns input i of a quantized op as floats. Input i+1 is its scale, and input i+2 its zero point.
 func (c *call) dequantized(i int) tensor {
 	return centred(c.x(i), c.zeroPoint(i+2, false)).Mul(c.x(i + 1).Reshape())
 }
@@ -40,18 +41,18 @@ func (c *call) requantized(y tensor, i int) tensor {
 	return quantized(y, c.x(i).Reshape(), c.zeroPoint(i+1, false), c.dtypeOf(c.in[0]))
 }
 
-// qlinear returns the builder of an op on two quantized tensors, with a quantized result.
+// qlinear returns the builder of an op on two quantized tensors, with a quantized result. f computes it on floats.
 func qlinear(f func(a, b tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor { return c.requantized(f(c.dequantized(0), c.dequantized(3)), 6) }
 }
 
-// qlinearUnary returns the builder of an op on a quantized tensor, with a quantized result.
+// qlinearUnary returns the builder of an op on a quantized tensor, with a quantized result. f computes it on floats.
 func qlinearUnary(f func(c *call, x tensor) tensor) func(c *call) tensor {
 	return func(c *call) tensor { return c.requantized(f(c, c.dequantized(0)), 3) }
 }
 
-// inEitherLayout makes f, which expects channels at axis 1, work for both layouts. If attribute channels_last is set,
-// it moves the channels of x to axis 1 before f, and back to the end after it.
+// inEitherLayout returns a function that applies f, which expects channels at axis 1, to x in either layout. If
+// attribute channels_last is set, it moves the channels of x to axis 1 before f, and to the last axis after it.
 func inEitherLayout(f func(c *call, x tensor) tensor) func(c *call, x tensor) tensor {
 	return func(c *call, x tensor) tensor {
 		if c.flag("channels_last", false) {
@@ -61,7 +62,8 @@ func inEitherLayout(f func(c *call, x tensor) tensor) func(c *call, x tensor) te
 	}
 }
 
-// qlinearSoftmax builds Softmax of the dequantized x along an axis or, as before opset 13, over all axes from one on.
+// qlinearSoftmax builds Softmax of the dequantized x along an axis or, before opset 13, over an axis and all later
+// axes.
 func qlinearSoftmax(c *call, x tensor) tensor {
 	if c.mustInt("opset") >= 13 {
 		return x.Softmax(c.axis(c.intAttr("axis", -1), x.Rank()))
@@ -83,18 +85,16 @@ func qlinearReduceMean(c *call, x tensor) tensor {
 // three inputs after them.
 func qlinearConcat(c *call) tensor {
 	var parts []tensor
-	// An operand is a tensor, its scale and its zero point, which the last one may lack.
-	for i := 2; i+2 < len(c.in) || i+1 < len(c.in); i += 3 {
+	// An operand is a tensor, its scale and its zero point. The last operand may lack the zero point.
+	for i := 2; i+1 < len(c.in); i += 3 {
 		parts = append(parts, c.dequantized(i))
 	}
 	if len(parts) == 0 {
 		c.fail("it has no operands")
 	}
-	y := parts[0]
+	y, axis := parts[0], c.mustInt("axis")
 	if len(parts) > 1 {
-		y = y.Concat(c.axis(c.mustInt("axis"), y.Rank()), parts[1:]...)
-	} else {
-		c.mustInt("axis")
+		y = y.Concat(c.axis(axis, y.Rank()), parts[1:]...)
 	}
 	return quantized(y, c.x(0).Reshape(), c.zeroPoint(1, false), c.dtypeOf(c.input(2)))
 }
@@ -106,9 +106,9 @@ func qlinearWhere(c *call) tensor {
 	return quantized(y, c.x(7).Reshape(), c.zeroPoint(8, false), c.dtypeOf(c.in[1]))
 }
 
-// qgemm builds QGemm: a matmul of quantized operands plus input 6, integers of the same scale. Inputs 0 to 2 are the
-// first operand, its scale and its zero point, and inputs 3 to 5 the same of the second. Input 7 is the result's scale
-// and input 8 its zero point. Without a scale, the result is not quantized.
+// qgemm builds QGemm: a matmul of quantized operands plus input 6, integers with the scale of the product. Inputs 0 to
+// 2 are the first operand, its scale and its zero point, and inputs 3 to 5 the second operand's. Input 7 is the
+// result's scale, and input 8 its zero point. Without input 7, the result is not quantized.
 func qgemm(c *call) tensor {
 	a, b := c.withZero(0, 2, false), c.withZero(3, 5, false)
 	if c.flag("transA", false) {
@@ -147,7 +147,8 @@ func nhwcMaxPool(c *call, x tensor) tensor {
 	return x.MaxPool(w.kernel, options...)
 }
 
-// dynamicQuantizeMatMul builds DynamicQuantizeMatMul: input 0 is quantized by the range of its elements.
+// dynamicQuantizeMatMul builds DynamicQuantizeMatMul: a matmul of floats, input 0, which are first quantized by the
+// range of their elements, and of 8-bit integers, input 1.
 func dynamicQuantizeMatMul(c *call) tensor {
 	q, scale, zero := dynamicallyQuantized(c.x(0))
 	y := c.int8MatMul(withZero{q, zero}, c.withZero(1, 3, false)).Cast(ir.F32).Mul(scale.Mul(scalarOrRow(c.x(2))))
@@ -211,7 +212,7 @@ func reduceSumInteger(c *call) tensor {
 func dynamicQuantizeLSTM(c *call) []*value {
 	weights := func(i, scale int) tensor {
 		s, z := c.x(scale), c.x(scale+1)
-		per := func(v tensor) tensor { // [D] or [D, 4*H]
+		per := func(v tensor) tensor { // [D] or [D, 4*H], as [D, 1, 1 or 4*H]
 			if v.Rank() == 1 {
 				v = v.Unsqueeze(1)
 			}
@@ -219,7 +220,7 @@ func dynamicQuantizeLSTM(c *call) []*value {
 		}
 		return centred(c.x(i), per(z)).Mul(per(s)).SwapAxes(1, 2)
 	}
-	round := func(x tensor) tensor {
+	round := func(x tensor) tensor { // x rounded to the values of its quantization
 		q, scale, zero := dynamicallyQuantized(x)
 		return centred(q, zero).Mul(scale)
 	}

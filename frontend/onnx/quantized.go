@@ -17,8 +17,8 @@ var quantizedOps = table{
 	"QLinearConv":           tensorOp(qlinearConv),
 }
 
-// alongAxis reshapes v, which has scales or zero points, so that it broadcasts against x. v is a scalar, a vector along
-// an axis of x, or has an element for each block of `block` elements along the axis. It fails for other shapes.
+// alongAxis reshapes v, scales or zero points, so that it broadcasts against x. v is a scalar, a vector along an axis
+// of x, or has an element for each block of `block` elements along the axis. block is 0 if there are no blocks.
 func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	switch {
 	case v.Rank() == 0 || v.Rank() == 1 && v.Dim(0).Is(1):
@@ -31,11 +31,7 @@ func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 		return v
 	case block > 0 && v.Rank() == x.Rank():
 		axis = c.axis(axis, x.Rank())
-		s := append(ir.Shape{}, v.Shape()...)
-		wide := v.Unsqueeze(axis + 1) // each element is repeated for its block
-		wide = wide.Broadcast(wide.Shape()[:axis+1], block, wide.Shape()[axis+2:])
-		s[axis] = s[axis].Times(int64(block))
-		return wide.Reshape(s).Slice(axis, 0, x.Shape()[axis])
+		return repeatEach(v, axis, block).Slice(axis, 0, x.Shape()[axis])
 	}
 	c.fail("scales or zero points %s do not fit %s", v, x)
 	return v
@@ -46,9 +42,9 @@ func quantized(x, scale, zero tensor, t ir.DType) tensor {
 	return rounded(x.Div(castTo(scale, x.DType())), zero, t)
 }
 
-// requantized rounds x*a*b/scale to integers, adds the zero point, if any, and saturates to dtype t. x are sums of
-// products of integers with the scales a and b. It multiplies by one number, as onnxruntime does, so that both round
-// equally.
+// requantized rounds x*a*b/scale to integers, adds the zero point, if any, and saturates to dtype t. x has sums of
+// products of integers with the scales a and b. It multiplies x by the number a*b/scale, as ONNX Runtime does, because
+// other orders round differently.
 func requantized(x, a, b, scale, zero tensor, t ir.DType) tensor {
 	return rounded(x.Mul(a.Cast(ir.F32).Mul(b.Cast(ir.F32)).Div(scale.Cast(ir.F32))), zero, t)
 }
@@ -74,7 +70,7 @@ func centred(x, zero tensor) tensor {
 	return y.Sub(zero.Cast(ir.F32))
 }
 
-// quantizeLinear builds QuantizeLinear: it rounds x/scale, and adds the zero point.
+// quantizeLinear builds QuantizeLinear: round(x/scale) + zero point, for integers, and without rounding for floats.
 func quantizeLinear(c *call) []*value {
 	x := c.x(0)
 	axis, block := c.intAttr("axis", 1), c.intAttr("block_size", 0)
@@ -93,20 +89,20 @@ func quantizeLinear(c *call) []*value {
 	}
 	scale := c.alongAxis(c.x(1), x, axis, block)
 	x = castTo(x, c.openDType("precision", scale.DType()))
-	row := dataTypes[t]
-	if row.dtype.IsFloat() { // floats are not rounded before
+	to := dataTypes[t].dtype
+	if to.IsFloat() {
 		y := x.Div(castTo(scale, x.DType()))
 		if !zero.IsZero() {
 			y = y.Add(castTo(zero, y.DType()))
 		}
 		return []*value{c.converted(y, t)}
 	}
-	c.flag("saturate", true) // only for 8-bit floats
-	return one(quantized(x, scale, zero, row.dtype))
+	c.flag("saturate", true) // read, but without effect: it is for 8-bit floats
+	return one(quantized(x, scale, zero, to))
 }
 
-// dequantizeNode builds DequantizeLinear. It keeps int8 matrices as they are, because passes fuse their dequantization
-// into matmuls. It computes smaller constants at once.
+// dequantizeNode builds DequantizeLinear. It computes constant scalars and vectors at once. It keeps constant matrices
+// as integers, because passes fuse their dequantization into matmuls.
 func dequantizeNode(c *call) []*value {
 	plain := tensorOp(dequantizeLinear)
 	if len(c.shapeOf(c.input(0))) < 2 {
@@ -131,7 +127,7 @@ func dequantizeLinear(c *call) tensor {
 
 func dynamicQuantizeLinear(c *call) []*value { return several(dynamicallyQuantized(c.x(0))) }
 
-// dynamicallyQuantized quantizes x to u8 by the range of its elements. It returns the scale and the zero point, too.
+// dynamicallyQuantized quantizes x to u8, with the scale and zero point for the range of its elements and 0.
 func dynamicallyQuantized(x tensor) (y, scale, zero tensor) {
 	low, high := x.ReduceMin().Min(x.Lit(0)), x.ReduceMax().Max(x.Lit(0))
 	scale = high.Sub(low).DivScalar(255)
@@ -139,8 +135,8 @@ func dynamicallyQuantized(x tensor) (y, scale, zero tensor) {
 	return quantized(x, scale, zero, ir.U8), scale, zero
 }
 
-// zeroPoint returns input i, a zero point, or the zero Tensor if it is omitted. With column, a vector with a zero point
-// for each row of a matrix becomes a column.
+// zeroPoint returns input i, a zero point, or the zero Tensor if the node lacks it. A vector of one element becomes a
+// scalar. With column, another vector, which has a zero point for each row of a matrix, becomes a column.
 func (c *call) zeroPoint(i int, column bool) tensor {
 	if !c.has(i) {
 		return tensor{}
@@ -155,8 +151,8 @@ func (c *call) zeroPoint(i int, column bool) tensor {
 	return z
 }
 
-// exactSum computes f, in which each element is a sum of n products of 8-bit integers: in f32 if that is exact, else in
-// f64.
+// exactSum returns f(a, b), for f32 tensors a and b of 8-bit integers. Each element of the result is a sum of n
+// products, which exactSum computes in f32 if that is exact, and otherwise in f64.
 func exactSum(n int64, a, b tensor, f func(a, b tensor) tensor) tensor {
 	if n > exactF32 {
 		a, b = a.Cast(ir.F64), b.Cast(ir.F64)
@@ -185,16 +181,14 @@ func (c *call) isZero(i int) bool {
 	return err == nil && !slices.ContainsFunc(list, func(n float64) bool { return n != 0 })
 }
 
-// int8Operand is an operand of an int8 matmul or convolution.
+// int8Operand is an operand of an int8 matmul or convolution. An element stands for the number x + shift.
 type int8Operand struct {
-	x tensor // i8, which devices multiply directly
-	// shift is what must be added to an element of x to get its value minus the zero point. It broadcasts to the
-	// result; the zero Tensor means 0.
-	shift tensor
-	sums  func() tensor // sums of x over the contraction axis, in a shape that broadcasts to the result
+	x     tensor        // i8, which devices multiply directly
+	shift tensor        // i32, in a shape that broadcasts to the result; the zero Tensor means 0
+	sums  func() tensor // builds the sums of x over the contraction axis, in a shape that broadcasts to the result
 }
 
-// withZero is a tensor of 8-bit integers and its zero point, the zero Tensor if that is known to be 0.
+// withZero is a tensor x of 8-bit integers and its zero point. The zero Tensor stands for the zero point 0.
 type withZero struct{ x, zero tensor }
 
 // withZero returns input x with its zero point, input zero. column is as in zeroPoint.
@@ -205,8 +199,8 @@ func (c *call) withZero(x, zero int, column bool) withZero {
 	return withZero{c.x(x), c.zeroPoint(zero, column)}
 }
 
-// int8Operand returns the operand of an int8 matmul for integers and their zero point: signed integers, and the shift
-// to add to them. Unsigned ones are lowered by an offset, which goes into the shift.
+// int8Operand returns the operand for integers minus their zero point. Unsigned integers are made signed by subtracting
+// 128, and the shift adds it again. The caller sets sums.
 func (c *call) int8Operand(of withZero) int8Operand {
 	x, offset := signed(of.x)
 	o := int8Operand{x: x}
@@ -220,8 +214,8 @@ func (c *call) int8Operand(of withZero) int8Operand {
 	return o
 }
 
-// addZeros corrects out, the matmul of a.x and b.x over count elements, for the shifts: (a+sa)(b+sb) = ab + sa*b + a*sb
-// + sa*sb, summed over the elements.
+// addZeros returns the product of operands a and b from out, the product of a.x and b.x, by adding the terms with
+// shifts: (x+s)(y+t) = xy + s*y + t*x + s*t, summed over count elements.
 func addZeros(out tensor, a, b int8Operand, count tensor) tensor {
 	if !a.shift.IsZero() {
 		out = out.Add(b.sums().Mul(a.shift))
@@ -260,8 +254,8 @@ func qlinearMatMul(c *call) tensor {
 	return requantized(y, as, c.x(4), c.x(6), c.x(7), c.dtypeOf(c.in[7]))
 }
 
-// perOutput appends axes of extent 1 to v, with one value per output channel, up to the given rank. Then v broadcasts
-// against weights of that rank.
+// perOutput appends axes of extent 1 to v [output channels], so that it broadcasts against weights of the given rank. A
+// scalar and the zero Tensor stay as they are.
 func perOutput(v tensor, rank int) tensor {
 	if v.IsZero() || v.Rank() == 0 {
 		return v
@@ -272,16 +266,17 @@ func perOutput(v tensor, rank int) tensor {
 	return v
 }
 
-// convInteger computes a convolution of 8-bit integers, padded by their zero point.
+// convInteger builds ConvInteger, a convolution of 8-bit integers minus their zero points. Padding has the value of the
+// zero point.
 func convInteger(c *call) tensor {
 	x, w := c.x(0), c.x(1)
 	win, zero := c.window(x.Shape(), c.kernelOf(w)), c.zeroPoint(2, false)
 	weights := c.withZero(1, 3, false)
 	left := c.int8Operand(c.withZero(0, 2, false))
 	right := c.int8Operand(withZero{w, perOutput(weights.zero, x.Rank()-1)})
-	// around is the zero point as a number, if it is known before a run.
-	around, known := c.signedNumber(2, x.DType())
-	if !known { // xor with the zero point turns it into 0, which pad inserts; xor again restores the elements
+	around, known := c.signedNumber(2, x.DType()) // the zero point, the value of padding
+	if !known {
+		// Xor with the zero point turns it into 0, which pad inserts. Xor again restores the elements.
 		zero, _ = signed(zero)
 		left.x = left.x.Xor(zero).Pad(append([]int{0, 0}, win.low...), append([]int{0, 0}, win.high...), 0).Xor(zero)
 		win.low, win.high = make([]int, len(win.low)), make([]int, len(win.high))
@@ -296,18 +291,14 @@ func convInteger(c *call) tensor {
 		return left.x.Conv(c.b.Full(ir.I8, 1, s), options...)
 	}
 	right.sums = func() tensor {
-		axes := make([]int, w.Rank()-1)
-		for i := range axes {
-			axes[i] = i + 1
-		}
-		return channels(right.x.Cast(ir.I32).Sum(axes...), x.Rank())
+		return channels(right.x.Cast(ir.I32).Sum(axesFrom(1, w.Rank())...), x.Rank())
 	}
 	return addZeros(left.x.Conv(right.x, options...), left, right,
 		c.b.Scalar(ir.I32, float64(w.Shape()[1:].MaxElems())))
 }
 
-// signedNumber returns the zero point that an input gives for numbers of dtype t (i8 or u8), as a zero point for i8:
-// for u8 it subtracts 128. It returns false if the zero point is not known when the graph is built.
+// signedNumber returns a zero point, the number of an optional input, as an i8: for dtype t = u8 it subtracts 128.
+// known is false if the zero point is not known when the graph is built.
 func (c *call) signedNumber(input int, t ir.DType) (zero int, known bool) {
 	number := 0
 	if c.has(input) {
@@ -330,8 +321,9 @@ func (c *call) signedNumber(input int, t ir.DType) (zero int, known bool) {
 // qlinearConv builds QLinearConv: a convolution of quantized operands, with a quantized result.
 func qlinearConv(c *call) tensor { return qlinearConvOf(c, c.x(0)) }
 
-// qlinearConvOf builds a convolution of quantized operands, with a quantized result. x is input 0 of the node with the
-// channels on axis 1.
+// qlinearConvOf builds QLinearConv of x, which is input 0 of the node with channels at axis 1. Inputs 1 and 2 are the
+// scale and the zero point of x, inputs 3 to 5 the weights with theirs, inputs 6 and 7 the result's, and input 8 a
+// bias.
 func qlinearConvOf(c *call, x tensor) tensor {
 	w := c.x(3)
 	win := c.window(x.Shape(), c.kernelOf(w))
