@@ -185,9 +185,7 @@ func (c *call) scatterEach(x, update, start tensor, axis int, circular bool) ten
 	if start.Rank() != 1 || axis == 0 {
 		c.fail("write_indices %s for %s along axis %d: want one index per sequence of the batch", start, x, axis)
 	}
-	for range x.Rank() - 1 {
-		start = start.Unsqueeze(-1)
-	}
+	start = spread(start, 0, x.Rank())
 	size, length := c.b.DimValue(x.Dim(axis)).Cast(ir.I64), c.b.DimValue(update.Dim(axis)).Cast(ir.I64)
 	from := c.b.Iota(ir.I64, axis, x.Shape()).Sub(start) // the index in update of each element of x
 	if circular {

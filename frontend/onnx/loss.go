@@ -10,8 +10,8 @@ func crossEntropy(c *call) []*value {
 	return several(c.likelihood(log), log)
 }
 
-// likelihood returns the negative log-likelihood loss: minus the element of x [N, C, …] at each class [N, …], weighted
-// and reduced as the attributes say.
+// likelihood returns the negative log-likelihood loss of x [N, C, …], log-probabilities, for the classes [N, …] of
+// input 1: minus the element of x at each class, weighted and reduced as the attributes and input 2 say.
 func (c *call) likelihood(x tensor) tensor {
 	class := c.x(1)
 	if x.Rank() < 2 {

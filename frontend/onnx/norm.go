@@ -23,7 +23,7 @@ var rowOps = table{
 	"LRN":                          tensorOp(lrn),
 }
 
-// rows returns the builder of an op that applies f along an axis.
+// rows returns the builder of an op that applies f along attribute axis.
 func rows(f func(x tensor, axis int) tensor) func(c *call) tensor {
 	return func(c *call) tensor {
 		x := c.x(0)
@@ -35,16 +35,19 @@ func hardmax(x tensor, axis int) tensor {
 	return x.ArgmaxKeep(axis).Eq(x.Builder().Iota(ir.I32, axis, x.Shape())).Cast(x.DType())
 }
 
-// channels reshapes a vector, with an element per channel, so that it broadcasts to tensors [N, C, …] of that rank.
-func channels(v tensor, rank int) tensor {
-	for range rank - 2 {
+// spread appends axes of extent 1 to a vector, so that it broadcasts along an axis of tensors with the given rank.
+func spread(v tensor, axis, rank int) tensor {
+	for range rank - 1 - axis {
 		v = v.Unsqueeze(v.Rank())
 	}
 	return v
 }
 
-// batchNorm builds BatchNormalization. If it follows a convolution that nothing else reads, it is folded into the
-// weights.
+// channels reshapes a vector with an element per channel, so that it broadcasts to tensors [N, C, …] of the given rank.
+func channels(v tensor, rank int) tensor { return spread(v, 1, rank) }
+
+// batchNorm builds BatchNormalization. After a convolution with a result that nothing else reads, it changes the
+// weights of the convolution instead.
 func batchNorm(c *call) []*value {
 	x, scale, bias, mean, variance := c.x(0), c.x(1), c.x(2), c.x(3), c.x(4)
 	eps, momentum := c.floatAttr("epsilon", 1e-5), c.floatAttr("momentum", 0.9)
@@ -66,14 +69,15 @@ func batchNorm(c *call) []*value {
 // uses returns the number of nodes of the graph that read a name.
 func (c *call) uses(name string) int { return c.scope.uses[name] }
 
-// trainedNorm builds batch normalization with the statistics of the batch itself. It also returns the running
-// statistics, in which momentum is the weight of the old values.
+// trainedNorm builds batch normalization in training, with the statistics of the batch itself. mean and variance are
+// the running statistics. Results 1 and 2 are the next running statistics, in which the old ones have the weight
+// momentum.
 func trainedNorm(x, scale, bias, mean, variance tensor, eps, momentum float64) []*value {
-	axes := append([]int{0}, axesFrom(2, x.Rank())...)
+	rank := x.Rank()
+	axes := append([]int{0}, axesFrom(2, rank)...) // all except the channels
 	batchMean, batchVariance := x.Mean(axes...), x.Variance(0, axes...)
-	r := x.Rank()
 	factor := batchVariance.AddScalar(eps).Rsqrt().Mul(scale)
-	y := x.Deviations(axes...).Mul(channels(factor, r)).Add(channels(bias, r))
+	y := x.Deviations(axes...).Mul(channels(factor, rank)).Add(channels(bias, rank))
 	next := func(old, now tensor) tensor { return old.MulScalar(momentum).Add(now.MulScalar(1 - momentum)) }
 	return several(y, next(mean, batchMean), next(variance, batchVariance), batchMean, batchVariance)
 }
@@ -97,8 +101,7 @@ func instanceNorm(c *call) tensor {
 // inF32 is the reason why normalizations support only one value of stash_type.
 const inF32 = "means and deviations are computed in float"
 
-// groupNorm builds GroupNormalization of opset 21. If only a part of the elements is valid, it normalizes each group
-// over the valid ones.
+// groupNorm builds GroupNormalization of opset 21. If the input is valid in part (c.mask), only valid elements count.
 func groupNorm(c *call) tensor {
 	x, scale, bias := c.x(0), c.x(1), c.x(2)
 	groups := c.mustInt("num_groups")
@@ -107,7 +110,7 @@ func groupNorm(c *call) tensor {
 	if c.mask == nil {
 		return x.GroupNorm(groups, scale, bias, eps)
 	}
-	// With an axis for groups, the other axes move by one.
+	// Split [N, C, …] to [N, groups, C/groups, …], which moves the axis of the mask by one.
 	s := x.Shape()
 	if groups < 1 || !s[1].IsStatic() || s[1].Static()%groups != 0 {
 		c.fail("num_groups is %d, and the input %s", groups, x)
@@ -125,23 +128,23 @@ func layerNorm(c *call) []*value {
 	c.only("stash_type", float32Type, inF32)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())
 	eps, t := c.floatAttr("epsilon", 1e-5), x.DType()
-	if axis == x.Rank()-1 && scale.Shape().Equal(x.Shape()[axis:]) && !c.wants(1) && !c.wants(2) && c.mask == nil {
-		bias := tensor{}
-		if c.has(2) {
-			bias = c.x(2)
-		} else {
+	// Vkc's op normalizes one axis and returns one result.
+	lastAxis := axis == x.Rank()-1 && scale.Shape().Equal(x.Shape()[axis:])
+	if oneResult := !c.wants(1) && !c.wants(2); lastAxis && oneResult && c.mask == nil {
+		bias := c.optional(2)
+		if bias.IsZero() {
 			bias = c.b.Full(t, 0, scale.Shape())
 		}
 		return one(x.LayerNorm(scale, bias, eps))
 	}
-	axes := axesFrom(axis, x.Rank()) // without the op, which needs one axis and returns one result
+	axes := axesFrom(axis, x.Rank())
 	w := castTo(x, ir.F32)
-	mean, spread := c.mean(w, axes...), c.variance(w, axes...).AddScalar(eps).Rsqrt()
-	y := castTo(c.deviations(w, axes...).Mul(spread), t).Mul(scale)
+	mean, inverse := c.mean(w, axes...), c.variance(w, axes...).AddScalar(eps).Rsqrt()
+	y := castTo(c.deviations(w, axes...).Mul(inverse), t).Mul(scale)
 	if c.has(2) {
 		y = y.Add(c.x(2))
 	}
-	return several(y, mean, spread)
+	return several(y, mean, inverse)
 }
 
 // rmsNorm builds RMSNormalization, which normalizes over all axes from attribute axis on.
@@ -157,7 +160,7 @@ func rmsNorm(c *call) tensor {
 	return castTo(w.Mul(c.mean(w.Sqr(), axesFrom(axis, x.Rank())...).AddScalar(eps).Rsqrt()), t).Mul(scale)
 }
 
-// lpNorm builds LpNormalization: it divides by the 1-norm or 2-norm along an axis.
+// lpNorm builds LpNormalization: it divides by the 1-norm or 2-norm along an axis. With a norm of 0 the result is 0.
 func lpNorm(c *call) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())

@@ -17,8 +17,8 @@ import (
 // maxPixels is the largest number of pixels of a decoded picture.
 const maxPixels = 1 << 26
 
-// imageDecoder builds ImageDecoder, of a picture that is known when the graph is built: a file of PNG, JPEG,
-// GIF, WebP, BMP, TIFF, PBM, PGM or PPM, as bytes [height, width, channels].
+// imageDecoder builds ImageDecoder. Its input, the bytes of a file of PNG, JPEG, GIF, WebP, BMP, TIFF, PBM, PGM or PPM,
+// must be known when the graph is built. The result is u8 [height, width, channels].
 func imageDecoder(c *call) []*value {
 	d := c.constant(0)
 	if d.DType != ir.U8 || len(d.Dims) != 1 {
@@ -43,7 +43,7 @@ func imageDecoder(c *call) []*value {
 	r := picture.Bounds()
 	at := func(x, y int) color.NRGBA { return color.NRGBAModel.Convert(picture.At(x, y)).(color.NRGBA) }
 	switch p := picture.(type) {
-	// These have fewer samples of color, which decoders interpolate.
+	// These formats have fewer samples of color, which decoders interpolate.
 	case *pictures.YCbCr:
 		at = smooth(p, kind == "webp")
 	case *pictures.NYCbCrA:
@@ -52,7 +52,8 @@ func imageDecoder(c *call) []*value {
 	out := make([]byte, 0, r.Dx()*r.Dy()*channels)
 	for y := r.Min.Y; y < r.Max.Y; y++ {
 		for x := r.Min.X; x < r.Max.X; x++ {
-			switch p := at(x, y); form {
+			p := at(x, y)
+			switch form {
 			case "RGB":
 				out = append(out, p.R, p.G, p.B)
 			case "BGR":
@@ -65,9 +66,9 @@ func imageDecoder(c *call) []*value {
 	return []*value{{data: &ir.Data{DType: ir.U8, Dims: []int{r.Dy(), r.Dx(), channels}, Bytes: out}}}
 }
 
-// smooth returns a function of the pixels of a picture with subsampled chroma. It interpolates chroma linearly, as ONNX
-// defines it for JPEG: the four nearest samples count 9, 3, 3 and 1 sixteenths. If webp is set, values are from 16 to
-// 235 or 240 (ITU-R BT.601), and otherwise from 0 to 255 (JFIF).
+// smooth returns a function that returns a pixel of a picture with subsampled chroma. It interpolates chroma linearly,
+// as ONNX defines it for JPEG: the four nearest samples have the weights 9/16, 3/16, 3/16 and 1/16. If webp is set,
+// luma is from 16 to 235 and chroma from 16 to 240 (ITU-R BT.601). Otherwise all values are from 0 to 255 (JFIF).
 func smooth(p *pictures.YCbCr, webp bool) func(x, y int) color.NRGBA {
 	width, height := 1, 1 // of the pixels that share a chroma sample
 	switch p.SubsampleRatio {
@@ -78,9 +79,9 @@ func smooth(p *pictures.YCbCr, webp bool) func(x, y int) color.NRGBA {
 	case pictures.YCbCrSubsampleRatio440:
 		height = 2
 	}
-	// near returns a coordinate in the sample that is the second nearest to coordinate `at`. A sample covers `by`
+	// near returns a coordinate of a pixel in the second nearest sample to coordinate `at`. A sample covers `by`
 	// pixels, and coordinates are from low to high-1. after is 1 if `at` is after the center of its own sample, and
-	// else 0.
+	// otherwise 0.
 	near := func(at, by, low, high int) (other, after int) {
 		after = (at - low) % by
 		return max(low, min(at-1+2*after, high-1)), after

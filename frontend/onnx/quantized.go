@@ -24,11 +24,7 @@ func (c *call) alongAxis(v, x tensor, axis, block int) tensor {
 	case v.Rank() == 0 || v.Rank() == 1 && v.Dim(0).Is(1):
 		return v.Reshape()
 	case v.Rank() == 1 && (block == 0 || x.Rank() > 1):
-		axis = c.axis(axis, x.Rank())
-		for range x.Rank() - 1 - axis {
-			v = v.Unsqueeze(v.Rank())
-		}
-		return v
+		return spread(v, c.axis(axis, x.Rank()), x.Rank())
 	case block > 0 && v.Rank() == x.Rank():
 		axis = c.axis(axis, x.Rank())
 		return repeatEach(v, axis, block).Slice(axis, 0, x.Shape()[axis])
@@ -260,10 +256,7 @@ func perOutput(v tensor, rank int) tensor {
 	if v.IsZero() || v.Rank() == 0 {
 		return v
 	}
-	for range rank - 1 {
-		v = v.Unsqueeze(v.Rank())
-	}
-	return v
+	return spread(v, 0, rank)
 }
 
 // convInteger builds ConvInteger, a convolution of 8-bit integers minus their zero points. Padding has the value of the

@@ -26,7 +26,7 @@ func randomOp(f func(c *call) tensor) row {
 	return controlOp(func(c *call) []*value { return one(f(c)) })
 }
 
-// perOffset is how many elements the generator makes per offset.
+// perOffset is the number of elements that the generator makes per offset.
 const perOffset = 4
 
 // randomState returns the generator's seed and offset for a tensor of shape s. Successive calls give different
@@ -40,9 +40,10 @@ func (c *call) randomState(s ir.Shape) (seed, offset tensor) {
 		first = int64(uint32(a.Int))
 	}
 	seed, offset = c.b.Const(first), c.b.Const(int64(0))
-	for i, trip := range slices.Backward(c.trips) { // the enclosing loops, from the innermost
+	// The innermost loop changes the offset, and the loops around it the seed.
+	for i, trip := range slices.Backward(c.trips) {
 		n := trip.Cast(ir.I64)
-		if i == len(c.trips)-1 {
+		if innermost := i == len(c.trips)-1; innermost {
 			offset = n.Mul(c.b.Const((s.MaxElems() + perOffset - 1) / perOffset))
 			continue
 		}
@@ -63,7 +64,8 @@ func (c *call) between(t ir.DType, s ir.Shape) tensor {
 	return c.b.RandomUniform(seed, offset, c.dtypeAttr("dtype", t), s).Affine(high-low, low)
 }
 
-// bernoulli builds Bernoulli: each result is 1 with the probability that the input has there, else 0.
+// bernoulli builds Bernoulli: each element of the input is the probability that the element of the result is 1, and not
+// 0.
 func bernoulli(c *call) tensor {
 	p := c.x(0)
 	seed, offset := c.randomState(p.Shape())
@@ -85,9 +87,10 @@ func multinomial(c *call) tensor {
 
 func dropout(c *call) []*value { return c.dropoutOf(c.x(0), 1, 2) }
 
-// dropoutOf computes the identity except in training, where it drops elements of x. ratio and mode are inputs.
+// dropoutOf returns x and a mask of ones. In training it drops elements of x, and the mask is false for these. `ratio`
+// and `mode` are the numbers of the inputs with the ratio of dropped elements and the training mode.
 func (c *call) dropoutOf(x tensor, ratio, mode int) []*value {
-	c.anyAttr("seed") // only for training
+	c.anyAttr("seed") // read here, so that it is allowed without training too
 	p, training := 0.5, false
 	if c.has(ratio) {
 		p = c.number(ratio)

@@ -25,20 +25,21 @@ type recurrence struct {
 	hidden  int
 	lengths tensor // [N] of i32; the zero Tensor if all sequences have length T
 	reverse bool
-	act     []func(tensor) tensor
+	act     []func(tensor) tensor // the activation functions of this direction
 }
 
 // cell is a kind of recurrent layer.
 type cell struct {
-	gates, states int      // gates, and tensors in the state
-	activations   []string // by default
-	// next computes the next state from the inputs of a step and the previous state. The first element is the output.
+	gates, states int      // the numbers of gates, and of tensors in the state
+	activations   []string // the default activation functions
+	// next computes the next state from the inputs of a step and the previous state. The first tensor is the output.
 	next func(l *recurrence, x tensor, state []tensor) []tensor
-	// rounded rounds the state before its matmul. nil leaves it.
+	// rounded, if not nil, rounds the state before its matmul.
 	rounded func(tensor) tensor
 }
 
-// activation returns the function with that name in ONNX, with the parameters alpha and beta if it has these.
+// activation returns the activation function that ONNX calls name, in any case. Functions without the parameters alpha
+// and beta ignore them.
 func (c *call) activation(name string, alpha, beta float64) func(tensor) tensor {
 	switch strings.ToLower(name) {
 	case "relu":
@@ -93,26 +94,24 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 		}
 		names = a.Strings[:directions*len(defaults)]
 	}
-	numbers := func(name string) (list []float32) {
-		if a := c.attr(name, AttrFloats); a != nil {
-			list = a.Floats
-		}
-		return list
-	}
-	alphas, betas, limit := numbers("activation_alpha"), numbers("activation_beta"), c.floatAttr("clip", 0)
-	next := func(list *[]float32, n int, otherwise float64) float64 {
+	alphas, betas := c.floatsAttr("activation_alpha"), c.floatsAttr("activation_beta")
+	limit := c.floatAttr("clip", 0) // of the arguments; 0 for none
+	// taken removes the first number of a list and returns it, or the default if the list is empty. Functions without
+	// the parameter (n is 0) take none.
+	taken := func(list *[]float64, n int, otherwise float64) float64 {
 		if n == 0 || len(*list) == 0 {
 			return otherwise
 		}
 		first := (*list)[0]
 		*list = (*list)[1:]
-		return float64(first)
+		return first
 	}
 	all := make([]func(tensor) tensor, len(names))
 	for i, name := range names {
 		of := numbersOf[strings.ToLower(name)]
-		f := c.activation(name, next(&alphas, of.alphas, of.alpha), next(&betas, of.betas, of.beta))
-		if all[i] = f; limit > 0 { // attribute clip limits the arguments
+		f := c.activation(name, taken(&alphas, of.alphas, of.alpha), taken(&betas, of.betas, of.beta))
+		all[i] = f
+		if limit > 0 {
 			all[i] = func(x tensor) tensor { return f(x.Clamp(-limit, limit)) }
 		}
 	}
@@ -123,8 +122,8 @@ func (c *call) activations(directions int, defaults ...string) [][]func(tensor) 
 	return slices.Collect(slices.Chunk(all, len(defaults)))
 }
 
-// recurrent builds a recurrent layer in all directions for input x, with weights w of the input and r of the state. It
-// returns the outputs at all times, and the last state of each direction.
+// recurrent builds a recurrent layer for input x, in all directions of the node, with weights w of the input and r of
+// the state. Result 0 has the outputs of all steps, and the other results the last state.
 func (c *call) recurrent(x, w, r tensor, kind cell) []*value {
 	batchFirst := c.intAttr("layout", 0) != 0
 	if batchFirst {
@@ -145,17 +144,17 @@ func (c *call) recurrent(x, w, r tensor, kind cell) []*value {
 	}
 	c.agreeOnBatch(batch, kind.states)
 	activations := c.activations(count, kind.activations...)
-	outputs := make([]tensor, count)      // [T, N, H] of each direction
-	last := make([][]tensor, kind.states) // [N, H] by tensor of the state and direction
+	outputs := make([]tensor, count)      // by direction: [T, N, H]
+	last := make([][]tensor, kind.states) // by tensor of the state, and by direction: [N, H]
 	for d := range count {
 		l := &recurrence{c: c, cell: kind, hidden: hidden, act: activations[d],
 			reverse: direction == "reverse" || d == 1}
 		l.x = x.MatMulT(w.Index(0, d))
 		l.r = r.Index(0, d).T()
-		if c.has(3) {
-			b := c.x(3).Index(0, d)
-			l.x = l.x.Add(b.Slice(0, 0, kind.gates*hidden))
-			l.bias = b.Slice(0, kind.gates*hidden, 2*kind.gates*hidden)
+		if c.has(3) { // the bias of the inputs, and then of the state
+			b, n := c.x(3).Index(0, d), kind.gates*hidden
+			l.x = l.x.Add(b.Slice(0, 0, n))
+			l.bias = b.Slice(0, n, 2*n)
 		}
 		l.lengths = c.lengths(batch)
 		state := make([]tensor, kind.states)
@@ -171,7 +170,7 @@ func (c *call) recurrent(x, w, r tensor, kind cell) []*value {
 	for _, list := range last {
 		results = append(results, stacked(list, 0))
 	}
-	if batchFirst {
+	if batchFirst { // [T, D, N, H] to [N, T, D, H], and states [D, N, H] to [N, D, H]
 		results[0] = results[0].Transpose(2, 0, 1, 3)
 		for i := range results[1:] {
 			results[1+i] = results[1+i].SwapAxes(0, 1)
@@ -180,7 +179,7 @@ func (c *call) recurrent(x, w, r tensor, kind cell) []*value {
 	return several(results...)
 }
 
-// initial returns an initial state of direction d, [N, H]: input i of the node, or zeros.
+// initial returns an initial state [N, H] of direction d from input i of the node, or zeros if the node lacks that.
 func (l *recurrence) initial(i, d int, batch ir.Dim) tensor {
 	if !l.c.has(i) {
 		return l.c.b.Full(l.x.DType(), 0, batch, l.hidden)
@@ -192,8 +191,8 @@ func (l *recurrence) initial(i, d int, batch ir.Dim) tensor {
 	return all.Index(0, d)
 }
 
-// lengths returns the numbers of steps of the sequences: input 4, or the number of steps that a run finds. It returns
-// the zero Tensor if all sequences have all steps.
+// lengths returns the number of steps of each sequence, [N]: input 4, or the number of valid steps. It returns the zero
+// Tensor if all sequences have all steps.
 func (c *call) lengths(batch ir.Dim) tensor {
 	switch {
 	case c.has(4):
@@ -210,7 +209,7 @@ const unrolledSteps = 4
 // stacked stacks tensors along a new axis.
 func stacked(list []tensor, axis int) tensor { return list[0].Stack(axis, list[1:]...) }
 
-// run computes the steps. It returns the outputs of all steps, [T, N, H], and the last state.
+// run builds the steps, as a loop or unrolled. It returns the outputs of all steps, [T, N, H], and the last state.
 func (l *recurrence) run(steps ir.Dim, state []tensor) (outputs tensor, last []tensor) {
 	if steps.IsStatic() && steps.Add > 0 && steps.Add <= unrolledSteps {
 		return l.unroll(steps.Static(), state)
@@ -227,7 +226,7 @@ func (l *recurrence) run(steps ir.Dim, state []tensor) (outputs tensor, last []t
 	return all[0], last
 }
 
-// unroll computes the steps like run, with nodes for each step in place of a loop.
+// unroll builds the steps without a loop. See run.
 func (l *recurrence) unroll(steps int, state []tensor) (outputs tensor, last []tensor) {
 	out := make([]tensor, steps)
 	for i := range steps {
@@ -240,11 +239,11 @@ func (l *recurrence) unroll(steps int, state []tensor) (outputs tensor, last []t
 	return stacked(out, 0), state
 }
 
-// step computes step number t, for the inputs x of that step. It returns the next state and the output.
+// step builds step number t, with the inputs x of that step. It returns the next state and the output.
 func (l *recurrence) step(x, t tensor, state []tensor) (next []tensor, out tensor) {
 	next = l.next(l, x, state)
 	out = next[0]
-	if !l.lengths.IsZero() { // after its end, or in reverse before it, a sequence keeps its state
+	if !l.lengths.IsZero() { // in steps after its last, a sequence keeps its state and has the output 0
 		running := l.lengths.Gt(t).Unsqueeze(1)
 		for k := range next {
 			next[k] = running.Where(next[k], state[k])
@@ -280,37 +279,33 @@ func rnn(c *call) []*value {
 
 func lstm(c *call) []*value { return lstmOf(c, c.x(0), c.x(1), c.x(2), nil) }
 
-// lstmOf builds LSTM, with optional peepholes and coupled input and forget gates. See recurrent and cell for the
-// arguments.
+// lstmOf builds LSTM, with optional peepholes and coupled input and forget gates. x, w and r are as for recurrent, and
+// rounded as in cell.
 func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 	coupled := c.intAttr("input_forget", 0) != 0
-	var peepholes tensor
-	if c.has(7) {
-		peepholes = c.x(7)
-	}
+	peepholes := c.optional(7) // [D, 3*H]
 	next := func(l *recurrence, x tensor, state []tensor) []tensor {
-		z := x.Add(l.recurrentPart(state[0]))
-		peep := func(gate tensor, i int, memory tensor) tensor { return gate } // adds peephole i: weights times memory
-		if c.has(7) {
+		const input, output, forget, candidate = 0, 1, 2, 3 // the gates in ONNX's order
+		z, memory := x.Add(l.recurrentPart(state[0])), state[1]
+		// gate returns the value of a gate, with the peephole weights times the memory.
+		gate := func(i int, memory tensor) tensor {
+			y := l.gate(z, i)
+			if peepholes.IsZero() {
+				return l.act[0](y)
+			}
 			direction := 0
 			if l.reverse && c.textAttr("direction", "") == "bidirectional" {
 				direction = 1
 			}
-			weights := peepholes.Index(0, direction)
-			peep = func(gate tensor, i int, memory tensor) tensor {
-				return gate.Add(weights.Slice(0, i*l.hidden, (i+1)*l.hidden).Mul(memory))
-			}
+			weights := peepholes.Index(0, direction).Slice(0, i*l.hidden, (i+1)*l.hidden)
+			return l.act[0](y.Add(weights.Mul(memory)))
 		}
-		memory := state[1] // the cell
-		// The gates are in ONNX's order: input, output, forget, cell.
-		in := l.act[0](peep(l.gate(z, 0), 0, memory))
-		keep := l.act[0](peep(l.gate(z, 2), 2, memory))
+		in, keep := gate(input, memory), gate(forget, memory)
 		if coupled {
 			keep = in.Neg().AddScalar(1)
 		}
-		memory = keep.Mul(memory).Add(in.Mul(l.act[1](l.gate(z, 3))))
-		out := l.act[0](peep(l.gate(z, 1), 1, memory))
-		return []tensor{out.Mul(l.act[2](memory)), memory}
+		memory = keep.Mul(memory).Add(in.Mul(l.act[1](l.gate(z, candidate))))
+		return []tensor{gate(output, memory).Mul(l.act[2](memory)), memory}
 	}
 	return c.recurrent(x, w, r, cell{gates: 4, states: 2, activations: []string{"Sigmoid", "Tanh", "Tanh"}, next: next,
 		rounded: rounded})
@@ -321,27 +316,27 @@ func lstmOf(c *call, x, w, r tensor, rounded func(tensor) tensor) []*value {
 func gru(c *call) []*value {
 	resetFirst := c.intAttr("linear_before_reset", 0) == 0
 	next := func(l *recurrence, x tensor, state []tensor) []tensor {
-		// The gates are in ONNX's order: update, reset, hidden.
+		const updateGate, resetGate, hiddenGate = 0, 1, 2 // the gates in ONNX's order
 		h := state[0]
 		product := l.recurrentPart(h)
-		update := l.act[0](l.gate(x, 0).Add(l.gate(product, 0)))
-		reset := l.act[0](l.gate(x, 1).Add(l.gate(product, 1)))
-		recurrent := reset.Mul(l.gate(product, 2))
+		update := l.act[0](l.gate(x, updateGate).Add(l.gate(product, updateGate)))
+		reset := l.act[0](l.gate(x, resetGate).Add(l.gate(product, resetGate)))
+		recurrent := reset.Mul(l.gate(product, hiddenGate))
 		if resetFirst {
-			recurrent = reset.Mul(h).MatMul(l.gate(l.r, 2))
+			recurrent = reset.Mul(h).MatMul(l.gate(l.r, hiddenGate))
 			if !l.bias.IsZero() {
-				recurrent = recurrent.Add(l.bias.Slice(0, 2*l.hidden, 3*l.hidden))
+				recurrent = recurrent.Add(l.bias.Slice(0, hiddenGate*l.hidden, (hiddenGate+1)*l.hidden))
 			}
 		}
-		candidate := l.act[1](l.gate(x, 2).Add(recurrent))
+		candidate := l.act[1](l.gate(x, hiddenGate).Add(recurrent))
 		return []tensor{update.Neg().AddScalar(1).Mul(candidate).Add(update.Mul(h))}
 	}
 	return c.recurrent(c.x(0), c.x(1), c.x(2), cell{gates: 3, states: 1, activations: []string{"Sigmoid", "Tanh"},
 		next: next})
 }
 
-// agreeOnBatch records that initial states have the same batch extent as the input, so that different symbols for it
-// become one.
+// agreeOnBatch states that the initial states, inputs from 5 on, have the batch extent of the input (see agree). So
+// different symbols for that extent become one.
 func (c *call) agreeOnBatch(batch ir.Dim, states int) {
 	extents, axis := []ir.Dim{batch}, 1
 	if c.intAttr("layout", 0) != 0 {

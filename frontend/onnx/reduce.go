@@ -19,38 +19,35 @@ var reduceOps = table{
 	"ArgMin":          tensorOp(func(c *call) tensor { return c.arg(tensor.Argmin, tensor.ArgminKeep) }),
 }
 
-// reducer folds axes, as the methods of frontend.Tensor do.
+// reducer reduces axes, as the methods of frontend.Tensor do: without axes, all of them.
 type reducer func(x tensor, axes ...int) tensor
 
-// reduction returns the row of a reduction. drop removes the folded axes, and keep leaves them with extent 1.
+// reduction returns the row of a reduction. drop removes the reduced axes, and keep leaves them with extent 1.
 func reduction(drop, keep reducer) row {
 	return tensorOp(func(c *call) tensor { return c.reduced(drop, keep) })
 }
 
-// reduced builds a reduction. See reduction.
+// reduced builds a reduction of input 0 over the axes of input 1. See reduction.
 func (c *call) reduced(drop, keep reducer) tensor {
 	x := c.x(0)
-	axes, given := c.axes(1)
-	all, kept := !c.flag("noop_with_empty_axes", false), c.flag("keepdims", true)
-	if (!given || len(axes) == 0) && !all {
-		return keep(x.Unsqueeze(0), 0).Squeeze(0) // applies the op to each element alone
+	axes, _ := c.axes(1)
+	none, keepsAxes := c.flag("noop_with_empty_axes", false), c.flag("keepdims", true)
+	if len(axes) == 0 && (none || x.Rank() == 0) {
+		return keep(x.Unsqueeze(0), 0).Squeeze(0) // reduces each element alone
 	}
 	axes = c.resolved(axes, x.Rank())
-	if len(axes) == 0 && x.Rank() == 0 {
-		return keep(x.Unsqueeze(0), 0).Squeeze(0)
-	}
-	if kept {
+	if keepsAxes {
 		return keep(x, axes...)
 	}
 	return drop(x, axes...)
 }
 
-// reduceMean builds ReduceMean. Only valid elements count.
+// reduceMean builds ReduceMean. If the input is valid in part (c.mask), only valid elements count.
 func reduceMean(c *call) tensor {
 	if c.mask == nil {
 		return c.reduced(tensor.Mean, tensor.MeanKeep)
 	}
-	every := func(x tensor, axes []int) []int { // no axes stand for all
+	every := func(x tensor, axes []int) []int { // without axes, all of them
 		if len(axes) == 0 {
 			return axesFrom(0, x.Rank())
 		}
@@ -61,8 +58,8 @@ func reduceMean(c *call) tensor {
 	return c.reduced(drop, keep)
 }
 
-// foldedReduction returns the row of a reduction, as function reduction does, for ReduceProd. Its op can also multiply
-// integers that depend on symbols, see prodDims.
+// foldedReduction returns the row of ReduceProd: a reduction that can also multiply integers that depend on symbols
+// (see prodDims).
 func foldedReduction(drop, keep reducer) row {
 	row := reduction(drop, keep)
 	row.fold = prodDims
@@ -87,9 +84,8 @@ func sumSquare(sum reducer) reducer {
 	return func(x tensor, axes ...int) tensor { return sum(x.Sqr(), axes...) }
 }
 
-// arg builds ArgMax and ArgMin: the coordinate of the first extreme element. With select_last_index it is the last one,
-// which arg finds on the flipped axis. keep is the op of vkc that keeps the reduced axis, and drop the one that does
-// not.
+// arg builds ArgMax and ArgMin: the coordinate of the first or, with select_last_index, the last extreme element. keep
+// finds the first one and keeps the reduced axis, and drop removes the axis.
 func (c *call) arg(drop, keep func(x tensor, axis int) tensor) tensor {
 	x := c.x(0)
 	axis := c.axis(c.intAttr("axis", 0), x.Rank())
@@ -100,6 +96,7 @@ func (c *call) arg(drop, keep func(x tensor, axis int) tensor) tensor {
 	if c.intAttr("select_last_index", 0) == 0 {
 		return find(x, axis).Cast(ir.I64)
 	}
+	// The last extreme element is the first on the flipped axis. `last` is the largest coordinate.
 	last, flipped := c.asTensor(dimsValue(ir.Shape{x.Shape()[axis].Plus(-1)}, true)), tensor{}
 	if c.mask != nil && c.mask.axis == axis { // flip only the valid elements
 		n, place := c.mask.count, c.b.Iota(ir.I32, 0, x.Dim(axis))

@@ -15,25 +15,24 @@ var resizeOps = table{
 	"Upsample": manyOp(upsample),
 }
 
-// resizing is a node Resize with its attributes. Axis i of the result has extent size[i]. Attribute coordinates says
-// how position p of the result maps to a position of the input; the simplest mapping is p/scale[i].
+// resizing is a node Resize with its attributes.
 //
 // Factors, extents and positions are computed in f32, as in other implementations, because rounding decides which
 // element is nearest.
 type resizing struct {
 	x           tensor
-	size        ir.Shape
+	size        ir.Shape   // of the result
 	part        *validPart // of the result, if its sizes depend on numbers of elements that a run finds
 	sized       bool       // sizes are given, and determine the factors
-	scale       []float64
-	mode        string    // nearest, linear or cubic
-	coordinates string    // attribute coordinate_transformation_mode
-	nearest     string    // attribute nearest_mode: the direction of rounding
-	a           float64   // parameter of cubic convolution
-	exclude     bool      // elements outside of the input get no weight, and the others share it
-	antialias   bool      // widen the kernel if an axis becomes shorter
-	roi         []float64 // starts and ends, for tf_crop_and_resize
-	outside     float64   // the value outside of roi
+	scale       []float64  // by axis: the factor
+	mode        string     // nearest, linear or cubic
+	coordinates string     // attribute coordinate_transformation_mode; the simplest maps p of the result to p/scale
+	nearest     string     // attribute nearest_mode: the direction of rounding
+	a           float64    // parameter of cubic convolution
+	exclude     bool       // elements outside of the input get no weight, and the others share it
+	antialias   bool       // widen the kernel if an axis becomes shorter
+	roi         []float64  // starts and ends, for tf_crop_and_resize
+	outside     float64    // the value outside of roi
 }
 
 // upsample builds Upsample, and Resize of opset 10.
@@ -62,7 +61,7 @@ func resize(c *call) []*value {
 			axes[i] = c.axis(a, x.Rank())
 		}
 	}
-	spread := func(list []float64, otherwise float64) []float64 {
+	byAxis := func(list []float64, otherwise float64) []float64 { // numbers for `axes` as a list by axis
 		if len(list) != len(axes) {
 			c.fail("%d numbers for %d axes", len(list), len(axes))
 		}
@@ -72,12 +71,13 @@ func resize(c *call) []*value {
 		}
 		return all
 	}
-	if c.has(1); r.coordinates == "tf_crop_and_resize" { // input 1 has no meaning else
+	c.has(1) // input 1 only has a meaning for this mode, but is always allowed
+	if r.coordinates == "tf_crop_and_resize" {
 		roi := c.numbers(1)
 		if len(roi) != 2*len(axes) {
 			c.fail("roi has %d numbers for %d axes", len(roi), len(axes))
 		}
-		r.roi = append(spread(roi[:len(axes)], 0), spread(roi[len(axes):], 1)...)
+		r.roi = append(byAxis(roi[:len(axes)], 0), byAxis(roi[len(axes):], 1)...)
 	}
 	sized := c.has(3)
 	switch {
@@ -91,13 +91,13 @@ func resize(c *call) []*value {
 	case policy != "stretch":
 		c.fail("keep_aspect_ratio_policy is %q, but it is for sizes, and the node has scales", policy)
 	default:
-		r.scale = spread(c.numbers(2), 1)
+		r.scale = byAxis(c.numbers(2), 1)
 		c.sizes(&r)
 	}
 	return c.resize(&r)
 }
 
-// setSizes sets the extents of the result by input 3, which has the extents of axes. It computes the factors from them.
+// setSizes sets the extents of the result along `axes` from input 3, and computes the factors from them.
 func (r *resizing) setSizes(c *call, axes []int) {
 	to := c.extents(3)
 	if len(to) != len(axes) {
@@ -116,22 +116,27 @@ func (r *resizing) setSizes(c *call, axes []int) {
 	}
 }
 
-// keepAspect keeps the proportions of axes. It sets their factors to the smallest of them or, with policy not_smaller,
-// to the largest, and sets the sizes accordingly.
+// keepAspect gives all axes in the list the same factor, and sets the sizes accordingly: the smallest of their factors
+// or, with policy not_smaller, the largest.
 func (r *resizing) keepAspect(c *call, policy string, axes []int) {
-	one := math.NaN()
+	var factors []float64
 	for _, a := range axes {
 		if from := r.x.Shape()[a]; !from.IsStatic() || !r.size[a].IsStatic() {
 			c.fail("it keeps the proportion of axis %d, of extent %s: want a fixed extent", a, from)
 		}
-		if s := r.scale[a]; math.IsNaN(one) || policy == "not_larger" && s < one || policy == "not_smaller" && s > one {
-			one = s
-		}
+		factors = append(factors, r.scale[a])
 	}
-	r.sized = false // the result follows from factors now
+	if len(axes) == 0 {
+		return
+	}
+	factor := slices.Min(factors)
+	if policy == "not_smaller" {
+		factor = slices.Max(factors)
+	}
+	r.sized = false // the sizes follow from the factors now
 	for _, a := range axes {
-		r.scale[a] = one
-		r.size[a] = ir.D(int(math.Round(float64(float32(one) * float32(r.x.Shape()[a].Add)))))
+		r.scale[a] = factor
+		r.size[a] = ir.D(int(math.Round(float64(float32(factor) * float32(r.x.Shape()[a].Add)))))
 	}
 }
 
@@ -152,7 +157,8 @@ func (c *call) sizes(r *resizing) {
 	}
 	r.size = slices.Clone(s)
 	for i, f := range r.scale {
-		switch whole := math.Round(f); {
+		whole := math.Round(f)
+		switch {
 		case !(f > 0) || f > 1<<20: // also NaN
 			c.fail("factor %v of axis %d", f, i)
 		case c.isValidAxis(i) && f != 1:
@@ -164,7 +170,7 @@ func (c *call) sizes(r *resizing) {
 			r.size[i] = s[i].Times(int64(whole))
 		default:
 			num, den, ok := frontend.Fraction(f)
-			d, err := s[i].Times(num).FloorQuo(max(den, 1))
+			d, err := s[i].Times(num).FloorQuo(max(den, 1)) // max: den may be 0 if ok is false
 			if !ok || err != nil {
 				c.fail("axis %d of extent %s times %v is not an exact fraction: fix the symbol's value", i, s[i], f)
 			}
@@ -173,7 +179,7 @@ func (c *call) sizes(r *resizing) {
 	}
 }
 
-// resize builds a Resize by an equivalent op, or else axis by axis.
+// resize builds a Resize as an equivalent op of vkc or, if there is none, axis by axis.
 func (c *call) resize(r *resizing) []*value {
 	if r.mode == "bilinear" || r.mode == "trilinear" {
 		r.mode = "linear"
@@ -182,8 +188,7 @@ func (c *call) resize(r *resizing) []*value {
 		r.part = nil // the axis keeps its size
 	}
 	result := &value{valid: r.part}
-	found := r.part != nil || c.mask != nil
-	if !found {
+	if fixed := r.part == nil && c.mask == nil; fixed {
 		result.tensor = r.byOp(c)
 	}
 	if result.tensor.IsZero() {
@@ -198,17 +203,18 @@ func (c *call) resize(r *resizing) []*value {
 	return []*value{result}
 }
 
-// isValidAxis reports whether a run finds how many elements of input 0 are valid along an axis that the op folds.
+// isValidAxis reports whether the op folds this axis of input 0, and the input is valid in part along it (see c.mask).
 func (c *call) isValidAxis(axis int) bool { return c.mask != nil && c.mask.axis == axis }
 
-// resizeLabels labels Resize: it keeps the axes that keep their extents, and folds the others.
+// resizeLabels labels Resize. An axis that is valid in part keeps its label if it keeps its extent. Otherwise Resize
+// folds it.
 func resizeLabels(c *call) labels {
 	l := c.likeInput()
 	v := c.in[0]
 	if v.valid == nil {
 		return l
 	}
-	axis, at := v.valid.axis, v.valid.axis
+	axis, at := v.valid.axis, v.valid.axis // at is the axis's index among the sizes or factors, or -1
 	if axes := c.intsAttr("axes"); c.hasAttr("axes") {
 		at = slices.IndexFunc(axes, func(a int) bool { return c.axis(a, c.rank(0)) == axis })
 	}
@@ -241,42 +247,45 @@ func (r *resizing) byOp(c *call) tensor {
 	for _, d := range r.size[first:] {
 		size = append(size, d)
 	}
-	// The op of vkc takes fixed elements: check that this Resize takes the same.
 	if r.mode == "nearest" {
+		// Check that this Resize takes the same elements as the ops.
 		s := r.x.Shape()
+		byExtents := func(axis int, place int64) int64 { return place * s[axis].Add / r.size[axis].Add }
+		byFactor := func(axis int, place int64) int64 {
+			num, den, _ := frontend.Fraction(r.scale[axis])
+			return min(place*den/num, s[axis].Add-1)
+		}
 		switch {
-		case exact && r.isNearest(c, first, func(i int, place int64) int64 { return place * s[i].Add / r.size[i].Add }):
+		case exact && r.isNearest(c, first, byExtents):
 			return r.x.ResizeNearest(size...)
-		case fractions && r.isNearest(c, first, func(i int, place int64) int64 {
-			num, den, _ := frontend.Fraction(r.scale[i])
-			return min(place*den/num, s[i].Add-1)
-		}):
+		case fractions && r.isNearest(c, first, byFactor):
 			return r.x.ResizeBy(frontend.Nearest, r.scale[first:], size...)
 		}
 		return tensor{}
 	}
 	corners := r.coordinates == "align_corners"
 	half := r.coordinates == "half_pixel"
-	if r.coordinates == "pytorch_half_pixel" {
+	if r.coordinates == "pytorch_half_pixel" { // it differs for an extent of 1
 		half = !slices.ContainsFunc(r.size[first:], func(d ir.Dim) bool { return d.Min() < 2 && d.IsStatic() })
 	}
+	const opsA = -0.75 // the parameter of cubic convolution of vkc's ops
 	switch {
-	case !corners && !half || !r.x.DType().IsFloat() || corners && !exact:
+	case !corners && !half || !r.x.DType().IsFloat() || corners && !exact || r.mode == "cubic" && r.a != opsA:
 		return tensor{}
-	case !exact && r.mode == "linear":
-		return r.x.ResizeBy(frontend.Linear, r.scale[first:], size...)
-	case !exact && r.mode == "cubic" && r.a == -0.75:
-		return r.x.ResizeBy(frontend.Cubic, r.scale[first:], size...)
-	case r.mode == "linear":
+	case r.mode == "linear" && exact:
 		return r.x.ResizeLinear(corners, size...)
-	case r.mode == "cubic" && r.a == -0.75:
+	case r.mode == "linear":
+		return r.x.ResizeBy(frontend.Linear, r.scale[first:], size...)
+	case r.mode == "cubic" && exact:
 		return r.x.ResizeCubic(corners, size...)
+	case r.mode == "cubic":
+		return r.x.ResizeBy(frontend.Cubic, r.scale[first:], size...)
 	}
 	return tensor{}
 }
 
-// factors returns the outermost resized axis, or the rank if there is none. exact says that the extents of every axis
-// have the ratio of its factor, and fractions that the factors are ratios of small integers.
+// factors returns the first resized axis, or the rank if there is none. exact says that for each axis, the ratio of the
+// extents is the factor. fractions says that all factors are ratios of small integers.
 func (r *resizing) factors() (first int, exact, fractions bool) {
 	s := r.x.Shape()
 	first, exact, fractions = len(s), true, true
@@ -296,8 +305,9 @@ func (r *resizing) factors() (first int, exact, fractions bool) {
 	return first, exact, fractions
 }
 
-// isNearest reports whether nearest-neighbour resizing takes element op(axis, place) for every place on the axes from
-// first on. If an extent is symbolic, it returns true only for asymmetric coordinates that are rounded by floor.
+// isNearest reports whether this Resize, in mode nearest, takes element op(axis, place) of the input for every place of
+// the result, along the axes from `first` on. If an extent is symbolic, it returns true only for asymmetric coordinates
+// that are rounded by floor.
 func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) int64) bool {
 	for axis := first; axis < len(r.size); axis++ {
 		from, to := r.x.Dim(axis), r.size[axis]
@@ -325,20 +335,21 @@ func (r *resizing) isNearest(c *call, first int, op func(axis int, place int64) 
 type resizedAxis struct {
 	*resizing
 	axis int
-	from tensor // the number of elements of the input, a scalar
-	to   tensor // that of the result
+	from tensor // the number of valid elements of the input, an f32 scalar
+	to   tensor // the number of valid elements of the result
 	n    ir.Dim // the extent of the result
 }
 
-// tap is an element of the input that contributes to each element of the result along an axis: its positions, and their
-// weights.
+// tap is one of the input's elements that contribute to an element of the result, for all elements of the result along
+// an axis. T is a tensor or its constant value.
 type tap[T any] struct {
-	at, share T
-	outside   T // whether the coordinate is outside of the input. Only the first tap has it.
+	at      T // the coordinates in the input
+	share   T // the weights
+	outside T // whether the result's coordinate in the input is outside of it
 }
 
-// source returns the coordinates in the input that the elements of the result have along an axis, and the factor of the
-// extents, as ONNX defines them for each coordinate_transformation_mode.
+// source returns the coordinates in the input of the elements of the result along the axis, and the factor, as ONNX
+// defines them for each coordinate_transformation_mode.
 func (r *resizedAxis) source() (place, scale tensor) {
 	b := r.from.Builder()
 	p, lit := b.Iota(ir.F32, 0, r.n), r.from.Lit
@@ -372,8 +383,8 @@ func (r *resizedAxis) source() (place, scale tensor) {
 	return half, scale
 }
 
-// nearHalf is how close to a half a position counts as a half, because rounding the factor to f32 moves positions by
-// about that much.
+// nearHalf is the distance within which a position counts as a half between two elements. Rounding the factor to f32
+// moves positions by about that much.
 const nearHalf = 1e-6
 
 // round returns the nearest element to each coordinate, as attribute nearest_mode says.
@@ -394,7 +405,7 @@ func (r *resizing) round(x tensor) tensor {
 	return x.SubScalar(0.5).Ceil()
 }
 
-// taps returns the elements of the input around each coordinate, and their weights in dtype t.
+// taps returns the elements of the input that contribute to each element of the result, with weights in dtype t.
 func (r *resizedAxis) taps(t ir.DType) []tap[tensor] {
 	place, scale := r.source()
 	last := r.from.SubScalar(1)
@@ -408,7 +419,7 @@ func (r *resizedAxis) taps(t ir.DType) []tap[tensor] {
 	if r.mode == "cubic" {
 		reach, kernel = 2, r.cubic
 	}
-	width := reach // how far elements contribute
+	width := reach // the largest distance of an element that contributes
 	stretch := place.Lit(1).Cast(t)
 	if r.antialias {
 		// A smaller result takes the mean of more elements.
@@ -423,11 +434,12 @@ func (r *resizedAxis) taps(t ir.DType) []tap[tensor] {
 		if r.exclude {
 			share = at.Ge(at.Lit(0)).And(at.Le(last)).Where(share, share.Lit(0))
 		}
-		if list = append(list, tap[tensor]{at: clamped(at), share: share, outside: outside}); len(list) == 1 {
+		if len(list) == 0 {
 			total = share
 		} else {
 			total = total.Add(share)
 		}
+		list = append(list, tap[tensor]{at: clamped(at), share: share, outside: outside})
 	}
 	if r.exclude || r.antialias {
 		total = total.Eq(total.Lit(0)).Where(total.Lit(1), total)
@@ -438,15 +450,15 @@ func (r *resizedAxis) taps(t ir.DType) []tap[tensor] {
 	return list
 }
 
-// cubic returns the kernel of cubic convolution (Keys 1981), of a distance d.
+// cubic returns the kernel of cubic convolution (Keys 1981) at distance d, at least 0.
 func (r *resizing) cubic(d tensor) tensor {
 	near := d.MulScalar(r.a + 2).SubScalar(r.a + 3).Mul(d).Mul(d).AddScalar(1)
 	far := d.MulScalar(r.a).SubScalar(5 * r.a).Mul(d).AddScalar(8 * r.a).Mul(d).SubScalar(4 * r.a)
 	return d.Le(d.Lit(1)).Where(near, d.Lt(d.Lit(2)).Where(far, d.Lit(0)))
 }
 
-// constantTaps computes the taps of an axis when the graph is built. It returns nil if an extent is symbolic, or if
-// there are too many.
+// constantTaps returns the taps of an axis as constants. It returns nil if an extent is not known when the graph is
+// built, or is above maxFolded.
 func (r *resizing) constantTaps(c *call, axis int) []tap[*ir.Data] {
 	from, to := r.x.Dim(axis), r.size[axis]
 	if !from.IsStatic() || !to.IsStatic() || to.Add > maxFolded || c.isValidAxis(axis) || r.isFoundAxis(axis) {
@@ -469,14 +481,14 @@ func (r *resizing) constantTaps(c *call, axis int) []tap[*ir.Data] {
 // isFoundAxis reports whether a run finds the size of the result along an axis.
 func (r *resizing) isFoundAxis(axis int) bool { return r.part != nil && r.part.axis == axis }
 
-// denseTaps is the largest number of elements per result for which elements are gathered. Above it, an axis is resized
-// by a matmul with a matrix of weights.
+// denseTaps is the largest number of taps of an axis that is resized by gathering elements. An axis with more taps is
+// resized by a matmul with a matrix of weights.
 const denseTaps = 8
 
-// maxTaps is the largest number of elements per result.
+// maxTaps is the largest number of taps.
 const maxTaps = 1 << 10
 
-// resizeAxis resizes one axis of x, on which other axes may be resized already.
+// resizeAxis resizes one axis of x. Other axes of x may be resized already.
 func (r *resizing) resizeAxis(c *call, x tensor, axis int) tensor {
 	t := x.DType()
 	from, to := x.Dim(axis), r.size[axis]
@@ -486,7 +498,7 @@ func (r *resizing) resizeAxis(c *call, x tensor, axis int) tensor {
 		c.fail("axis %d of %s has no elements", axis, r.x)
 	case r.mode != "nearest" && !t.IsFloat():
 		c.fail("%s is interpolated: want floats", x)
-	case r.antialias && (r.sized && !known || 4 > maxTaps*r.scale[axis]):
+	case r.antialias && (r.sized && !known || 4 > maxTaps*r.scale[axis]): // cubic has 4/scale taps
 		c.fail("axis %d goes from extent %s to %s with antialias: want fixed extents, and at most %d elements for "+
 			"each of the result", axis, from, to, maxTaps)
 	}
@@ -495,14 +507,14 @@ func (r *resizing) resizeAxis(c *call, x tensor, axis int) tensor {
 			return wide(x, func(x tensor) tensor { return c.resizedDensely(x, axis, list) })
 		}
 	}
-	list := r.tapsOf(c, axis) // weighted elements of x for each element of the result
+	list := r.tapsOf(c, axis)
 	var y tensor
 	if r.mode == "nearest" {
 		y = x.IndexSelect(axis, list[0].at)
 	} else {
 		y = wide(x, func(x tensor) (sum tensor) {
 			for k, tap := range list {
-				part := x.IndexSelect(axis, tap.at).Mul(channelsAt(castTo(tap.share, x.DType()), axis, x.Rank()))
+				part := x.IndexSelect(axis, tap.at).Mul(spread(castTo(tap.share, x.DType()), axis, x.Rank()))
 				if k == 0 {
 					sum = part
 				} else {
@@ -513,12 +525,12 @@ func (r *resizing) resizeAxis(c *call, x tensor, axis int) tensor {
 		})
 	}
 	if r.roi != nil {
-		y = channelsAt(list[0].outside, axis, y.Rank()).Where(y.Lit(r.outside), y)
+		y = spread(list[0].outside, axis, y.Rank()).Where(y.Lit(r.outside), y)
 	}
 	return y
 }
 
-// tapsOf returns the taps of an axis: constants, or computed in a run.
+// tapsOf returns the taps of an axis as constants, or computed in a run.
 func (r *resizing) tapsOf(c *call, axis int) []tap[tensor] {
 	if constants := r.constantTaps(c, axis); constants != nil {
 		var list []tap[tensor]
@@ -534,16 +546,8 @@ func (r *resizing) tapsOf(c *call, axis int) []tap[tensor] {
 	return a.taps(ir.F32)
 }
 
-// channelsAt reshapes a vector so that it broadcasts along one axis of a tensor of that rank.
-func channelsAt(v tensor, axis, rank int) tensor {
-	for range rank - 1 - axis {
-		v = v.Unsqueeze(v.Rank())
-	}
-	return v
-}
-
-// resizedDensely multiplies x along an axis by the matrix of the weights of taps. Each tap has an index of x for every
-// element of the result, and a weight for every element or one for all.
+// resizedDensely resizes an axis of x by a matmul with the matrix [from, to] of the weights of all taps. A tap has a
+// weight for each element of the result, or one for all.
 func (c *call) resizedDensely(x tensor, axis int, list []tap[*ir.Data]) tensor {
 	from, to := x.Dim(axis).Static(), len(list[0].at.Bytes)/ir.I32.BlockBytes()
 	shares := make([]float64, to*from)

@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"math"
-
 	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
@@ -32,8 +31,7 @@ type imageAxis struct {
 	last   tensor // size-1
 }
 
-// newImage returns x [N, C, spatial …], which has the spatial axes of input 0, as an image. t is the dtype of
-// coordinates.
+// newImage returns x [N, C, spatial …] as an image. x has the spatial axes of input 0. t is the dtype of coordinates.
 func (c *call) newImage(x tensor, t ir.DType) *image {
 	s := x.Shape()
 	if x.Rank() < 3 || slices.ContainsFunc(s[2:], func(d ir.Dim) bool { return d.Is(0) }) {
@@ -51,8 +49,8 @@ func (c *call) newImage(x tensor, t ir.DType) *image {
 // clamp moves coordinates outside of the axis to its ends.
 func (a *imageAxis) clamp(x tensor) tensor { return x.Max(x.Lit(0)).Min(a.last) }
 
-// at returns the elements at integral coordinates. coords has a tensor of floats [N, P] for each spatial axis, and the
-// result is [N, C, P]. Coordinates outside of the image are clamped.
+// at returns the elements [N, C, P] at P points. coords has the points' coordinates along each spatial axis: integral
+// floats [N, P]. Coordinates outside of the image are clamped.
 func (p *image) at(coords []tensor) tensor {
 	flat := tensor{} // row-major index of the element
 	for i, a := range p.axes {
@@ -67,7 +65,7 @@ func (p *image) at(coords []tensor) tensor {
 	return p.flat.Gather(2, flat.Unsqueeze(1).Broadcast(s[0], s[1], flat.Dim(1)))
 }
 
-// inside returns 1 for integral coordinates inside of the image, and 0 for others, [N, 1, P].
+// inside returns 1 for the points inside of the image, and 0 for others, [N, 1, P]. coords is as in at.
 func (p *image) inside(coords []tensor) tensor {
 	in := tensor{}
 	for i, a := range p.axes {
@@ -81,8 +79,8 @@ func (p *image) inside(coords []tensor) tensor {
 	return in.Cast(p.flat.DType()).Unsqueeze(1)
 }
 
-// gridSample samples an image at the coordinates of a grid [N, …, axes]. Coordinates come in reverse axis order, and
-// range from -1 to 1 over the image.
+// gridSample builds GridSample: it samples an image at the points of a grid [N, …, axes]. A point has a coordinate for
+// each axis, from the innermost axis to the outermost. Coordinates are from -1 to 1 within the image.
 func gridSample(c *call) tensor {
 	x, grid := c.x(0), c.x(1)
 	p := c.newImage(x, grid.DType())
@@ -141,15 +139,15 @@ func gridSample(c *call) tensor {
 	return y.Reshape(x.Dim(0), x.Dim(1), to)
 }
 
-// reflected mirrors coordinates at the edges of an axis, repeatedly. If corners is true, the edges are the centers of
-// the outermost elements. Otherwise they are the outer sides of these elements.
+// reflected mirrors coordinates at the edges of an axis until they are inside. If corners is set, the edges are the
+// centers of the outermost elements, and otherwise the outer sides of these elements.
 func (a *imageAxis) reflected(x tensor, corners bool) tensor {
 	low, span := -0.5, a.size
 	if corners {
 		low, span = 0, a.last
 	}
 	d, twice := x.SubScalar(low), span.MulScalar(2)
-	d = d.Mod(twice.Max(twice.Lit(1))) // 0 to 2*span; the span of one element with corners is 0
+	d = d.Mod(twice.Max(twice.Lit(1))) // from 0 to 2*span; Max because the span may be 0
 	return a.clamp(d.Min(twice.Sub(d)).AddScalar(low))
 }
 
@@ -170,9 +168,9 @@ func cubicShares(f tensor) []tensor {
 	return []tensor{far(f.AddScalar(1)), near(f), near(g), far(g.AddScalar(1))}
 }
 
-// blended interpolates at coords. Along each axis it uses `taps` neighboring elements. The first of them is at
-// floor(coordinate)+first. shares returns the weights of these elements, given the coordinate's fraction. sample
-// returns the elements at integral coordinates, and join adds a weighted element to the sum of earlier ones.
+// blended interpolates at coords. Along each axis it uses `taps` neighboring elements, from floor(coordinate)+first on.
+// shares returns their weights for the fraction of the coordinate. sample returns the elements at integral coordinates.
+// join combines two weighted elements, by a sum or maximum.
 func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, join func(a, b tensor) tensor,
 	sample func([]tensor) tensor) tensor {
 	n := len(coords)
@@ -210,8 +208,9 @@ func blended(coords []tensor, first, taps int, shares func(f tensor) []tensor, j
 // maxSamples is the largest number of samples in a cell of RoiAlign with a given sampling_ratio.
 const maxSamples = 64
 
-// roiAlign divides each region of an image into cells, and returns the average or maximum of samples in each cell (He
-// et al. 2017, arXiv:1703.06870). With a sampling_ratio of 0, cells have about a sample for each element.
+// roiAlign builds RoiAlign: it divides each region of an image into cells, and returns the average or maximum of
+// samples in each cell (He et al. 2017, arXiv:1703.06870). With a sampling_ratio of 0, the size of a cell sets how many
+// samples it has (see cellsOf).
 func roiAlign(c *call) tensor {
 	x, rois, batch := c.x(0), c.x(1), c.x(2)
 	h, w, ratio := c.intAttr("output_height", 1), c.intAttr("output_width", 1), c.intAttr("sampling_ratio", 0)
@@ -251,18 +250,19 @@ func roiAlign(c *call) tensor {
 	return cell(blended(coords, 0, 2, linearShares, tensor.Add, p.at).Mul(inside)).Mean(3, 5)
 }
 
-// near reports whether coordinates are at most an element outside of the axis. RoiAlign takes other samples as 0.
+// near returns whether coordinates are at most one element outside of the axis. In RoiAlign, samples elsewhere are 0.
 func (a *imageAxis) near(x tensor) tensor { return x.Ge(x.Lit(-1)).And(x.Le(a.size)) }
 
-// cells are the cells of regions along an axis, with the weights that linear interpolation gives its elements.
+// cells are the cells of R regions along an axis. Linear interpolation at a cell's samples gives weights to the
+// elements of the axis. sum, most and least are [R, cells, extent].
 type cells struct {
-	sum         tensor // of the weights of all samples, divided by their number: [R, cells, extent]
-	most, least tensor // the largest and the smallest weight; -Inf and Inf if no sample is next to the element
-	outside     tensor // whether a sample is outside of the axis, or there is none: [R, cells]
+	sum         tensor // the sum of an element's weights, divided by the number of samples
+	most, least tensor // the largest and smallest weight of an element; -Inf and Inf if no sample is next to it
+	outside     tensor // [R, cells]: whether a sample is outside of the axis, or there is none
 }
 
-// cellsOf divides regions into n cells. start and length are [R, 1]. A cell has as many samples as its length rounded
-// up, so they are 1/2 to 1 apart unless there is one alone. At most 5 of them are next to an element.
+// cellsOf divides R regions into n cells along an axis. start and length are [R, 1]. The number of samples of a cell is
+// its length rounded up. So samples are 1/2 to 1 apart, unless there is just one, and at most 5 are next to an element.
 func (c *call) cellsOf(a imageAxis, start, length tensor, n int) *cells {
 	size := length.DivScalar(float64(n))
 	samples := size.Ceil() // none for a region with negative extents
@@ -274,9 +274,10 @@ func (c *call) cellsOf(a imageAxis, start, length tensor, n int) *cells {
 	all := &cells{outside: none.Or(within.Not())}
 	start, step, samples, last = start.Unsqueeze(2), step.Unsqueeze(2), samples.Unsqueeze(2), last.Unsqueeze(2)
 	element := c.b.Iota(start.DType(), 2, 1, 1, a.extent)
+	// first is the number of the first sample that is less than 1 from the element.
 	first := element.SubScalar(1).Sub(start).Div(step).SubScalar(0.5).Floor()
 	first = first.Min(last).Max(first.Lit(0))
-	for i := range 6 { // one more, because first is rounded
+	for i := range 6 { // one more than 5, because first is rounded down
 		k := first.AddScalar(float64(i))
 		at := sample(k, start, step)
 		place := a.clamp(at)
@@ -296,9 +297,9 @@ func (c *call) cellsOf(a imageAxis, start, length tensor, n int) *cells {
 	return all
 }
 
-// adaptiveRoiAlign returns the cells of an image for each region: the mean of a cell's samples, or the largest sample
-// if largest is set. A sample's weight is the product of a weight along the rows and one along the columns. So the
-// cells are computed along one axis after the other.
+// adaptiveRoiAlign returns the mean of each cell's samples or, if largest is set, the largest weighted element. The
+// result is [R, C, cells of rows, cells of columns]. A weight is the product of a weight along the rows and a weight
+// along the columns, so one axis is computed after the other.
 func (c *call) adaptiveRoiAlign(p *image, rows, columns *cells, largest bool) tensor {
 	s := p.flat.Shape()
 	x := p.flat.Reshape(s[0], s[1], p.axes[0].extent, p.axes[1].extent)
@@ -317,8 +318,8 @@ func (c *call) adaptiveRoiAlign(p *image, rows, columns *cells, largest bool) te
 	return outside.Where(y.Max(y.Lit(0)), y)
 }
 
-// affineGrid builds AffineGrid, which returns a grid for GridSample: an affine map of each element's position in an
-// image. Positions are from -1 to 1 along each axis, innermost axis first.
+// affineGrid builds AffineGrid, which returns a grid for GridSample: the affine map theta of each element's position in
+// an image. A position has coordinates from -1 to 1, from the innermost axis to the outermost.
 func affineGrid(c *call) []*value {
 	theta := c.x(0)
 	size, part := c.largestShape(c.extents(1))
@@ -336,7 +337,7 @@ func affineGrid(c *call) []*value {
 			length = castTo(part.count, ir.F32)
 		}
 		place := c.b.Iota(ir.F32, axis, dims).MulScalar(2)
-		if align { // one element is at -1
+		if align { // the outermost elements are at -1 and 1; a single element is at -1
 			length = length.SubScalar(1)
 			place = place.Div(length.Max(length.Lit(1)))
 		} else {
@@ -353,12 +354,12 @@ func affineGrid(c *call) []*value {
 	return []*value{v}
 }
 
-// col2im builds Col2Im: it adds columns, each a flattened window, at the windows' positions in an image. It is a
-// transposed convolution of each channel with one-hot windows.
+// col2im builds Col2Im: an image as the sum of its windows. Each column of x [N, C*block, L] is a flattened window. It
+// is a transposed convolution of each channel with one-hot windows.
 func col2im(c *call) tensor {
 	x, image, block := c.x(0), c.ints(1), c.ints(2)
 	n, s := len(block), x.Shape()
-	positions := volume(block)
+	positions := volume(block) // elements of a window
 	if positions < 1 || len(image) != n || n < 1 || n > 3 || x.Rank() != 3 || !s[1].IsStatic() ||
 		s[1].Static()%positions != 0 {
 		c.fail("input %s, image %v and block %v: want [N, C*block, L] and 1 to 3 axes", x, image, block)
@@ -386,13 +387,14 @@ func col2im(c *call) tensor {
 		frontend.Dilation(dilation...), frontend.OutputPadding(rest...), frontend.Groups(channels))
 }
 
-// maxRoiPool builds MaxRoiPool: the largest elements of the cells of regions. Input 1 has the image and the corners of
-// each region, [R, 5]. Corners are rounded to elements. Cells that end between two elements overlap.
+// maxRoiPool builds MaxRoiPool: the largest element of each cell of regions. Input 1 has, for each region, the number
+// of its image and its corners x, y, x, y: [R, 5]. Corners are rounded to elements. Cells that end within an element
+// overlap.
 func maxRoiPool(c *call) tensor {
 	x, rois, shape := c.x(0), c.x(1), c.mustInts("pooled_shape")
 	if x.Rank() != 4 || rois.Rank() != 2 || !rois.Dim(1).Is(5) || len(shape) != 2 || shape[0] < 1 || shape[1] < 1 {
-		c.fail("input %s with regions %s and pooled_shape %v: want [N, C, H, W], [R, 5] and two "+
-			"numbers", x, rois, shape)
+		c.fail("input %s with regions %s and pooled_shape %v: want [N, C, H, W], [R, 5] and two numbers", x, rois,
+			shape)
 	}
 	scale := c.floatAttr("spatial_scale", 1)
 	corner := func(i int) tensor { // halves are rounded away from 0

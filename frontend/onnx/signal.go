@@ -16,7 +16,7 @@ var signalOps = table{
 }
 
 // cosineWindow returns the vector with elements a0 - a1*cos(2*pi*i/n) + a2*cos(4*pi*i/n). Input 0 is its size. n is the
-// size for a periodic window, and else one less.
+// size for a periodic window, and otherwise the size minus 1.
 func (c *call) cosineWindow(a0, a1, a2 float64) tensor {
 	size := c.ints(0)
 	if len(size) != 1 || size[0] < 0 || size[0] > maxFolded {
@@ -43,9 +43,9 @@ func (c *call) floatsConst(t ir.DType, values []float64, dims ...int) tensor {
 	return c.b.Const(d)
 }
 
-// dft transforms one axis. The innermost axis has extent 1 for real numbers, or 2 for real and imaginary parts. With
-// onesided, the transform of real numbers returns the first half of the frequencies, and the inverse computes real
-// numbers from that half.
+// dft builds DFT, a Fourier transform along one axis. The last axis has extent 1 for real numbers, or 2 for real and
+// imaginary parts. With onesided, the transform of real numbers returns the first half of the frequencies, and the
+// inverse computes real numbers from that half.
 func dft(c *call) tensor {
 	x := c.x(0)
 	inverse, onesided := c.flag("inverse", false), c.flag("onesided", false)
@@ -63,9 +63,9 @@ func dft(c *call) tensor {
 		c.fail("onesided with inverse %v of %s: want real numbers, [..., 1], or for the inverse complex ones, [..., "+
 			"2]", inverse, x)
 	}
-	length := n.Static()
+	length := n.Static() // the default
 	if onesided && inverse {
-		length = 2 * (length - 1) // the default is an even length
+		length = 2 * (length - 1)
 	}
 	if c.has(1) {
 		length = c.ints(1)[0]
@@ -97,11 +97,11 @@ func ofLength(x tensor, axis, length int) tensor {
 	return x.Pad(low, high, 0)
 }
 
-// complexOf appends imaginary parts of 0 to real numbers [..., 1].
+// complexOf returns real numbers [..., 1] as complex numbers [..., 2]. Complex numbers stay.
 func complexOf(x tensor) tensor { return ofLength(x, x.Rank()-1, 2) }
 
-// stft transforms frames of a signal [N, L, 1], or [N, L, 2] of complex numbers. Each frame begins step elements after
-// the one before.
+// stft builds STFT, Fourier transforms of frames of a signal [N, L, 1], or [N, L, 2] with complex numbers. Each frame
+// begins `step` elements (input 1) after the frame before. Input 2 is a window, and input 3 the length of frames.
 func stft(c *call) tensor {
 	x, step := c.x(0), c.ints(1)
 	if x.Rank() == 2 {
@@ -141,11 +141,11 @@ func stft(c *call) tensor {
 	return complexOf(framed).FFT(-2)
 }
 
-// maxMel is the largest length of a transform that has a matrix of mel weights, and the largest number of bands.
+// maxMel is the largest length of a transform, and the largest number of bands, of MelWeightMatrix.
 const maxMel = 4096
 
-// melWeights returns a matrix that sums the frequencies of a spectrum to bands of equal width in mel (O'Shaughnessy's
-// formula).
+// melWeights builds MelWeightMatrix, [frequencies of a spectrum, bands]. The bands have equal widths on the mel scale
+// (O'Shaughnessy's formula), and triangular weights.
 func melWeights(c *call) tensor {
 	bands, length, rate := int(c.number(0)), int(c.number(1)), c.number(2)
 	low, high := c.number(3), c.number(4)
@@ -154,7 +154,7 @@ func melWeights(c *call) tensor {
 		c.fail("%d bands of a transform of %d elements, %v to %v Hz at %v", bands, length, low, high, rate)
 	}
 	mel := func(f float64) float64 { return float64(2595 * math.Log10(1+f/700)) }
-	edge := make([]int, bands+2)
+	edge := make([]int, bands+2) // frequencies, as indices into the spectrum
 	for i := range edge {
 		m := mel(low) + float64(float64(i)*(mel(high)-mel(low)))/float64(len(edge))
 		edge[i] = int(math.Floor(float64(length+1) * 700 * (math.Pow(10, m/2595) - 1) / rate))

@@ -6,10 +6,10 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// converted returns x in another type. Integers of less than 8 bits keep the lowest bits of the whole number. In floats
-// of up to 8 bits, numbers beyond the range become the largest number if attribute saturate is set, even infinities.
-// Otherwise they become infinite, or NaN in a format without infinities. vkc's cast does one of the two for each
-// format, and converted adds the other.
+// converted returns x in another type, as op Cast does. A float that becomes an integer of less than 8 bits keeps the
+// lowest bits of its whole part. In floats of up to 8 bits, numbers beyond the range, and infinities, become the
+// largest number if attribute saturate is set. Otherwise they become infinite, or NaN in a format without infinities.
+// For each format, vkc's cast does one of these, and converted builds the other.
 func (c *call) converted(x tensor, to DataType) *value {
 	saturate, mode := c.flag("saturate", true), c.choice("round_mode", "up", "down", "nearest")
 	t, f := dataTypes[to].dtype, dataTypes[to].dtype.Float()
@@ -24,8 +24,8 @@ func (c *call) converted(x tensor, to DataType) *value {
 	case x.DType() != ir.F32 && (x.DType() != ir.F64 || f.Exponents && mode != "nearest"):
 		x = x.Cast(ir.F32)
 	}
-	hasNaN := t != ir.F4E2M1 // this format has no NaN
-	switch nan := x.Lit(math.NaN()); {
+	hasNaN, nan := t != ir.F4E2M1, x.Lit(math.NaN())
+	switch {
 	case f.Exponents:
 		x = powerOfTwo(x, mode)
 		if !saturate {
@@ -39,11 +39,11 @@ func (c *call) converted(x tensor, to DataType) *value {
 	return &value{tensor: x.Cast(t)}
 }
 
-// largestRounded returns the bound between numbers that round to the largest number of a float dtype and larger ones.
+// largestRounded returns the largest f32 that rounds to the largest number of float dtype t.
 func largestRounded(t ir.DType) float64 {
 	f := t.Float()
-	half := math.Ldexp(1, math.Ilogb(f.Largest)-f.Mantissa-1)
-	if odd := int(f.Largest/(2*half))%2 == 1; odd { // a tie rounds up
+	half := math.Ldexp(1, math.Ilogb(f.Largest)-f.Mantissa-1) // half the distance to the next number
+	if odd := int(f.Largest/(2*half))%2 == 1; odd {           // a tie rounds away from an odd number
 		return float64(math.Nextafter32(float32(f.Largest+half), 0))
 	}
 	return f.Largest + half

@@ -7,8 +7,8 @@ var textOps = table{"TfIdfVectorizer": tensorOp(tfIDF)}
 // maxSkip is the largest number of elements that may be skipped between two elements of a sequence.
 const maxSkip = 64
 
-// tfIDF counts how often each sequence of a pool occurs in the rows of x, [C] or [N, C]. The elements of an occurrence
-// may be a fixed distance apart. It supports pools of integers, not of strings.
+// tfIDF builds TfIdfVectorizer: it counts how often each sequence of a pool occurs in x [C], or in each row of x [N,
+// C]. The elements of an occurrence may be a fixed distance apart. It supports pools of integers, not of strings.
 func tfIDF(c *call) tensor {
 	x := c.x(0)
 	if x.Rank() == 1 {
@@ -18,8 +18,8 @@ func tfIDF(c *call) tensor {
 	return c.sequences(x)
 }
 
-// sequences returns the counts of the sequences of a pool in each row of x [N, C], as tfIDF does for one row: column
-// ngram_indexes[k] of the result counts sequence k.
+// sequences returns the counts for each row of x [N, C], with the node's mode and weights. Column ngram_indexes[k] of
+// the result counts sequence k of the pool.
 func (c *call) sequences(x tensor) tensor {
 	pool, starts, columns := c.intsAttr("pool_int64s"), c.mustInts("ngram_counts"), c.mustInts("ngram_indexes")
 	low, high, skip := c.mustInt("min_gram_length"), c.mustInt("max_gram_length"), c.mustInt("max_skip_count")
@@ -74,8 +74,9 @@ func (c *call) sequences(x tensor) tensor {
 	return y
 }
 
-// addOccurrences adds to counts [N, S] how often each of S sequences occurs in the rows of x [N, C], with elements that
-// are apart positions from each other. sequences has n elements of each sequence, one sequence after another.
+// addOccurrences adds to counts [N, S] how often each of S sequences occurs in the rows of x [N, C]. An occurrence has
+// its elements `apart` positions from each other. sequences has the n elements of each sequence, one sequence after
+// another.
 func (c *call) addOccurrences(counts, x tensor, sequences []int, n, apart int) tensor {
 	places := x.Dim(1).Static() - (n-1)*apart // where an occurrence can begin
 	if places < 1 {

@@ -67,7 +67,7 @@ func (c *call) windowOf(x tensor, kernel []int, pad float64) (padded tensor, w w
 		total := c.b.DimValue(whole).Sub(size).Max(size.Lit(0))
 		odd := map[string]float64{"SAME_UPPER": 0, "SAME_LOWER": 1}[mode] // the side of an odd element
 		at := c.coordinatesTo(whole).Sub(total.AddScalar(odd).Div(total.Lit(2)))
-		inside := channelsAt(at.Ge(at.Lit(0)).And(at.Lt(size)), i+2, x.Rank())
+		inside := spread(at.Ge(at.Lit(0)).And(at.Lt(size)), i+2, x.Rank())
 		x = inside.Where(x.IndexSelect(i+2, at), c.b.Const(elementOf(x.DType(), false, pad)))
 		s[i+2], open = ir.D(1), append(open, i) // any number: the padding of this axis is done
 	}
