@@ -181,9 +181,13 @@ func (c *call) encoderNumbers(kind string) ([]float64, ir.DType) {
 
 // tensorAttr returns the numbers of a required attribute that is a tensor, and their dtype.
 func (c *call) tensorAttr(name string) ([]float64, ir.DType) {
-	d, err := c.must(name, AttrTensor).Tensor.data(c.file.externals)
+	t := c.must(name, AttrTensor).Tensor
+	if t == nil {
+		c.fail("attribute %s, a tensor, has no value", name)
+	}
+	d, err := t.data(c.file.externals)
 	if err != nil {
-		c.fail("%v", err)
+		c.fail("attribute %s: %v", name, err)
 	}
 	list, err := d.Floats()
 	if err != nil {

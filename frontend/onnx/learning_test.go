@@ -93,6 +93,17 @@ func TestDeepTree(t *testing.T) {
 	is(t, run(t, f, map[string]*ir.Data{"x": x})["y"], f32(t, []float64{0, 0, 1, 8, 19, 20}, 6, 1))
 }
 
+// TestTensorAttributeWithoutTensor expects an error for an attribute of type tensor that has none.
+func TestTensorAttributeWithoutTensor(t *testing.T) {
+	keys := msg{}.text(1, "keys_tensor").int(20, attrTensor)
+	n := of("ai.onnx.ml", node("LabelEncoder", names("x"), names("y"), keys, intsAttr("values_int64s", 1)))
+	content := model(21, graph(inputs(port("x", int64s, 2)), nodes(n), outputs("y")))
+	_, err := onnx.NewReader(content, onnx.Options{})
+	if err == nil || !strings.Contains(err.Error(), "keys_tensor") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestHostileSupportVectors: numbers of support vectors with a sum that overflows, and pairs of classes whose weights
 // would need gigabytes, are refused.
 func TestHostileSupportVectors(t *testing.T) {

@@ -8,8 +8,9 @@ import (
 	"io"
 )
 
-// init registers the portable formats of Netpbm, of which P1 to P3 have numbers as text, and P4 to P6 as bytes: bitmaps
-// (PBM), grey pictures (PGM) and coloured ones (PPM). See Netpbm's manual pages pbm, pgm and ppm.
+// init registers the portable formats of Netpbm: bitmaps (PBM, P1 and P4), grey pictures (PGM, P2 and P5) and coloured
+// pictures (PPM, P3 and P6). P1 to P3 have numbers as text, and P4 to P6 as bytes. See Netpbm's manual pages pbm, pgm
+// and ppm.
 func init() {
 	for kind := byte('1'); kind <= '6'; kind++ {
 		pictures.RegisterFormat("pnm", "P"+string(kind), decodePNM, func(r io.Reader) (pictures.Config, error) {
@@ -24,7 +25,8 @@ type pnm struct {
 	*bufio.Reader
 	kind          byte // '1' to '6'
 	width, height int
-	most          int // the value of the brightest pixels
+	most          int  // the value of the brightest pixels
+	bits          byte // of kind '4': the current byte, eight pixels from the highest bit to the lowest
 }
 
 // readPNMHeader reads the header of a picture in a Netpbm format: its kind, extents in pixels, and largest value.
@@ -52,10 +54,11 @@ func readPNMHeader(r io.Reader) (p *pnm, err error) {
 	return p, err
 }
 
-func (p *pnm) bitmap() bool { return p.kind == '1' || p.kind == '4' }
+func (p *pnm) bitmap() bool   { return p.kind == '1' || p.kind == '4' }
+func (p *pnm) coloured() bool { return p.kind == '3' || p.kind == '6' }
 
-// number reads a decimal number up to a limit, after white space and comments, and the character after it. A number
-// that another digit would take past the limit needs no character after it.
+// number skips white space and comments, and reads a decimal number of at most limit. It also reads the character after
+// the number, except after a bit (limit 1), because bits may follow each other without spaces.
 func (p *pnm) number(limit int) (n int, err error) {
 	for digits, comment := false, false; ; {
 		c, err := p.ReadByte()
@@ -67,11 +70,12 @@ func (p *pnm) number(limit int) (n int, err error) {
 		case comment:
 			comment = c != '\n'
 		case c >= '0' && c <= '9':
-			if n, digits = 10*n+int(c-'0'), true; n > limit {
+			n, digits = 10*n+int(c-'0'), true
+			if n > limit {
 				return 0, fmt.Errorf("a number of a pnm picture is above %d", limit)
 			}
 			if limit == 1 {
-				return n, nil // bits may follow each other without spaces
+				return n, nil
 			}
 		case digits:
 			return n, nil
@@ -88,12 +92,36 @@ func (p *pnm) sample() (n int, err error) {
 	if p.kind < '4' { // these kinds have numbers as text
 		return p.number(p.most)
 	}
-	for most := p.most; most > 0 && err == nil; most >>= 8 {
+	for most := p.most; most > 0 && err == nil; most >>= 8 { // a byte for each byte of most, the highest first
 		var c byte
 		c, err = p.ReadByte()
 		n = n<<8 | int(c)
 	}
 	return n, err
+}
+
+// pixel reads the pixel in column x: its channels, from 0 to most. Pixels must be read in order.
+func (p *pnm) pixel(x int) (v [3]int, err error) {
+	switch {
+	case p.coloured():
+		for i := range v {
+			if v[i], err = p.sample(); err != nil {
+				return v, err
+			}
+		}
+		return v, nil
+	case p.kind == '4':
+		if x%8 == 0 {
+			p.bits, err = p.ReadByte()
+		}
+		v[0] = int(p.bits >> (7 - x%8) & 1)
+	default:
+		v[0], err = p.sample()
+	}
+	if p.bitmap() { // 1 is black
+		v[0] = 1 - v[0]
+	}
+	return [3]int{v[0], v[0], v[0]}, err
 }
 
 // decodePNM reads a picture of Netpbm.
@@ -104,34 +132,10 @@ func decodePNM(r io.Reader) (pictures.Image, error) {
 	}
 	out := pictures.NewNRGBA(pictures.Rect(0, 0, p.width, p.height))
 	for y := range p.height {
-		bits := 0 // the current byte of a bitmap: eight pixels, the first one in the highest bit
 		for x := range p.width {
-			var v [3]int
-			switch {
-			case p.kind == '4':
-				if x%8 == 0 {
-					var c byte
-					c, err = p.ReadByte()
-					bits = int(c)
-				}
-				v[0] = bits >> (7 - x%8) & 1
-			case p.kind == '3' || p.kind == '6':
-				for i := range v {
-					if err == nil {
-						v[i], err = p.sample()
-					}
-				}
-			default:
-				v[0], err = p.sample()
-			}
+			v, err := p.pixel(x)
 			if err != nil {
 				return nil, fmt.Errorf("row %d of a pnm picture: %w", y, err)
-			}
-			if p.bitmap() { // 1 is black
-				v[0] = 1 - v[0]
-			}
-			if p.kind != '3' && p.kind != '6' {
-				v[1], v[2] = v[0], v[0]
 			}
 			at := out.Pix[out.PixOffset(x, y):]
 			for i, n := range v { // from 0 to most, scaled to 0 to 255 and rounded

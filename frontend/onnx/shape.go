@@ -43,7 +43,7 @@ func (c *call) copied(i int) *value {
 	return &v
 }
 
-// reshape builds Reshape. Extents of 0 and -1 in the new shape mean the input's extent, and the extent that fits.
+// reshape builds Reshape. In the new shape, 0 means the input's extent of this axis, and -1 the extent that fits.
 func reshape(c *call) tensor {
 	x := c.x(0)
 	to := slices.Clone(c.dims(1))
@@ -60,7 +60,8 @@ func reshape(c *call) tensor {
 	return x.Reshape(c.inferred(x.Shape(), to))
 }
 
-// inferred replaces an extent of -1 by 0 if the tensor has no elements. Package frontend handles the other cases.
+// inferred returns shape `to` with 0 in place of -1 if shape `from` has no elements. Otherwise a -1 stays, and package
+// frontend replaces it.
 func (c *call) inferred(from, to ir.Shape) ir.Shape {
 	if at := slices.Index(to, ir.Dim{Add: -1}); at >= 0 && from.MaxElems() == 0 {
 		to = slices.Clone(to)
@@ -69,7 +70,7 @@ func (c *call) inferred(from, to ir.Shape) ir.Shape {
 	return to
 }
 
-// flatten builds Flatten: a matrix with the axes before one as rows, and the others as columns.
+// flatten builds Flatten: the axes before attribute axis become the rows of a matrix, and the others its columns.
 func flatten(c *call) tensor {
 	x := c.x(0)
 	axis := c.intAttr("axis", 1)
@@ -147,7 +148,8 @@ func (c *call) sliceArgs(s ir.Shape) []sliceArg {
 	return out
 }
 
-// sliceArg resolves and clamps the arguments of Slice for one axis. Negative numbers count from the end of the axis.
+// sliceArg returns the slice of an axis from the arguments of Slice. Negative numbers count from the end of the axis,
+// and numbers out of range are clamped.
 func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 	if step == 0 {
 		c.fail("a step is 0")
@@ -161,7 +163,7 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 	if !okFirst || !okLast {
 		c.fail("the number of elements from %s to %s of an axis of extent %s is unknown", start, end, extent)
 	}
-	size, err := last.Less(first)
+	size, err := last.Less(first) // the error says that their difference is no extent
 	if !first.IsStatic() {
 		if step != 1 || err != nil {
 			c.fail("it begins at %s: want a number", first)
@@ -177,8 +179,9 @@ func (c *call) sliceArg(extent, start, end ir.Dim, step int) sliceArg {
 	return sliceArg{first, last, step}
 }
 
-// clamped resolves a position on an axis, and clamps it to low and high. ok is false if symbols leave the result open.
-func (c *call) clamped(d, extent, low, high ir.Dim) (_ ir.Dim, ok bool) {
+// clamped returns position d on an axis, clamped to low and high. A negative d counts from the end of the axis. ok is
+// false if the result depends on the values of symbols.
+func (c *call) clamped(d, extent, low, high ir.Dim) (position ir.Dim, ok bool) {
 	if d.IsStatic() && d.Add < 0 {
 		if d.Add <= -math.MaxInt32 {
 			return low, true
@@ -207,14 +210,15 @@ func (c *call) clamped(d, extent, low, high ir.Dim) (_ ir.Dim, ok bool) {
 func slice(c *call) tensor {
 	x := c.x(0)
 	for axis, s := range c.sliceArgs(x.Shape()) {
-		switch n, start := x.Shape()[axis], s.start.Static(); {
-		case s == sliceArg{ir.D(0), n, 1}:
+		n, start := x.Shape()[axis], s.start.Static()
+		switch {
+		case s == sliceArg{ir.D(0), n, 1}: // the whole axis
 		case !s.start.IsStatic():
 			size, _ := s.limit.Less(s.start)
 			x = x.DynamicSlice(axis, c.asTensor(dimsValue(ir.Shape{s.start}, true)), size)
 		case s.step > 0:
 			x = x.SliceStep(axis, start, s.limit, s.step)
-		case start <= s.limit.Static(): // nothing
+		case start <= s.limit.Static(): // a negative step, and no elements
 			x = x.Slice(axis, 0, 0)
 		default:
 			// A negative step slices the flipped axis, from its other end.
@@ -300,7 +304,7 @@ func tile(c *call) tensor {
 	return c.tiled(x, repeats)
 }
 
-// tiled repeats x along its axes. For each repeated axis it inserts an axis of extent 1 before it, and broadcasts that.
+// tiled repeats x along each axis as often as repeats says. For n = 2, slices a and b become a, b, a, b.
 func (c *call) tiled(x tensor, repeats ir.Shape) tensor {
 	for axis, n := range repeats {
 		if n.Is(1) {
@@ -318,8 +322,8 @@ func (c *call) tiled(x tensor, repeats ir.Shape) tensor {
 	return x
 }
 
-// depthToSpace builds DepthToSpace: it moves channels into blocks of n*n positions. Among the channels, the position in
-// the block is the outer coordinate in mode DCR, and the inner one in mode CRD.
+// depthToSpace builds DepthToSpace: [N, C*n*n, H, W] becomes [N, C, H*n, W*n]. The channels are [n, n, C] in mode DCR,
+// and [C, n, n] in mode CRD.
 func depthToSpace(c *call) tensor {
 	x, n := c.x(0), c.mustInt("blocksize")
 	s := x.Shape()
@@ -338,7 +342,7 @@ func depthToSpace(c *call) tensor {
 	return x.Reshape(s[0], depth, s[2].Times(int64(n)), s[3].Times(int64(n)))
 }
 
-// spaceToDepth builds SpaceToDepth: it moves blocks of n*n positions into channels.
+// spaceToDepth builds SpaceToDepth. See spaceToDepthOf.
 func spaceToDepth(c *call) tensor { return c.spaceToDepthOf(c.x(0)) }
 
 // spaceToDepthOf moves each block of n by n pixels of x [N, C, H, W] to the channels: [N, C*n*n, H/n, W/n].
@@ -363,8 +367,8 @@ func pad(c *call) tensor {
 	return c.padded(x, low, high)
 }
 
-// pads returns the padding of Pad before and after the elements of each axis. Input 1 has first the padding before each
-// axis, and then the padding after each. Input 3 lists these axes; without it they are all axes.
+// pads returns the padding of Pad before and after the elements of each axis. Input 1 has the padding before each axis
+// in a list, and then the padding after each. Input 3 is the list, by default all axes.
 func (c *call) pads(rank int) (low, high []int) {
 	pads, axes := c.ints(1), axesFrom(0, rank)
 	if c.has(3) {
@@ -381,7 +385,7 @@ func (c *call) pads(rank int) (low, high []int) {
 	return low, high
 }
 
-// padded pads x in the mode of Pad.
+// padded pads x in the mode of Pad. It changes negative numbers in low and high to 0.
 func (c *call) padded(x tensor, low, high []int) tensor {
 	for a := range low { // a negative pad removes elements
 		if cut, tail := max(0, -low[a]), max(0, -high[a]); cut > 0 || tail > 0 {
@@ -410,7 +414,7 @@ func (c *call) padValue() float64 {
 	return 0
 }
 
-// centerCropPad builds CenterCropPad: it crops or pads axes at both ends, equally, to given extents.
+// centerCropPad builds CenterCropPad: it crops or pads axes to given extents, equally at both ends.
 func centerCropPad(c *call) tensor {
 	x, to := c.x(0), c.ints(1)
 	axes := c.intsAttr("axes")
@@ -445,10 +449,7 @@ func reverseSequence(c *call) tensor {
 	at := c.b.Iota(ir.I32, time, x.Shape()[:2])
 	n := lens.Unsqueeze(time)
 	at = at.Lt(n).Where(n.SubScalar(1).Sub(at), at) // element i < n of a sequence is element n-1-i
-	for at.Rank() < x.Rank() {
-		at = at.Unsqueeze(at.Rank())
-	}
-	return x.Gather(time, at.Broadcast(x.Shape()))
+	return x.Gather(time, spread(at, 1, x.Rank()).Broadcast(x.Shape()))
 }
 
 // shape builds Shape: some of the input's extents, as integers that may depend on symbols.
@@ -474,7 +475,8 @@ func size(c *call) []*value {
 	return []*value{{dims: ir.Shape{c.numel(c.shapeOf(c.input(0)))}, scalar: true, isDims: true, from: []string{}}}
 }
 
-// constantNode builds Constant. Exactly one of its attributes has the value, in a form that the attribute's name says.
+// constantNode builds Constant. One attribute has the value: "value" a tensor, and others numbers of the type in their
+// name.
 func constantNode(c *call) []*value {
 	var d *ir.Data
 	var err error
@@ -538,10 +540,11 @@ func constantOfShape(c *call) []*value {
 // constantFill builds ConstantFill, which ConstantOfShape has replaced.
 func constantFill(c *call) tensor {
 	var to ir.Shape
-	switch asShape := c.flag("input_as_shape", false); {
+	inputAsShape := c.flag("input_as_shape", false)
+	switch {
 	case c.hasAttr("shape"):
 		to = ir.ShapeOf(c.intsAttr("shape")...)
-	case asShape:
+	case inputAsShape:
 		to = c.dims(0)
 	default:
 		to = c.x(0).Shape()
@@ -556,21 +559,8 @@ func rangeOp(c *call) []*value {
 	t := c.dtypeOf(c.input(0))
 	c.only("stash_type", float32Type, "it counts in floats, and the type has 16 bits")
 	if t.IsInteger() {
-		start, step := c.dims(0), c.dims(2)
-		limit, part := c.largestShape(c.extents(1))
-		if part != nil && !(slices.Equal(start, ir.ShapeOf(0)) && slices.Equal(step, ir.ShapeOf(1))) {
-			c.fail("it counts from %s by %s to a number that is known only in a run: want from 0 by 1", start, step)
-		}
-		if len(start) == 1 && len(limit) == 1 && len(step) == 1 && start[0].IsStatic() && step[0].IsStatic() {
-			if n, err := limit[0].Less(start[0]); err == nil && step[0].Add != 0 {
-				k := step[0].Add
-				if n.IsStatic() {
-					n = ir.Dim{Add: max(0, int64(math.Ceil(float64(n.Add)/float64(k))))}
-				} else if k != 1 {
-					c.fail("it counts from %s to %s by %d: with a symbol, want 1", start, limit, k)
-				}
-				return []*value{{tensor: c.b.Arange(t, float64(start[0].Add), float64(k), n), valid: part}}
-			}
+		if v := c.integerRange(t); v != nil {
+			return []*value{v}
 		}
 	}
 	start, limit, step := c.number(0), c.number(1), c.number(2)
@@ -584,7 +574,32 @@ func rangeOp(c *call) []*value {
 	return one(c.b.Arange(t, start, step, int(n)))
 }
 
-// eyeLike builds EyeLike: a matrix with 1 on the k-th diagonal, of the input's shape.
+// integerRange builds Range of integers. It returns nil if an input is no scalar, or if only the limit minus the start
+// is not expressible as an extent.
+func (c *call) integerRange(t ir.DType) *value {
+	start, step := c.dims(0), c.dims(2)
+	limit, part := c.largestShape(c.extents(1))
+	if part != nil && !(slices.Equal(start, ir.ShapeOf(0)) && slices.Equal(step, ir.ShapeOf(1))) {
+		c.fail("it counts from %s by %s to a number that is known only in a run: want from 0 by 1", start, step)
+	}
+	if len(start) != 1 || len(limit) != 1 || len(step) != 1 || !start[0].IsStatic() || !step[0].IsStatic() {
+		return nil
+	}
+	n, err := limit[0].Less(start[0])
+	by := step[0].Add
+	if err != nil || by == 0 {
+		return nil
+	}
+	if n.IsStatic() {
+		n = ir.Dim{Add: max(0, int64(math.Ceil(float64(n.Add)/float64(by))))}
+	} else if by != 1 {
+		c.fail("it counts from %s to %s by %d: with a symbol, want 1", start, limit, by)
+	}
+	return &value{tensor: c.b.Arange(t, float64(start[0].Add), float64(by), n), valid: part}
+}
+
+// eyeLike builds EyeLike: a matrix with the input's shape and 1 on the k-th diagonal. A positive k is above the main
+// one.
 func eyeLike(c *call) tensor {
 	s := c.shapeOf(c.input(0))
 	if len(s) != 2 {
@@ -595,7 +610,8 @@ func eyeLike(c *call) tensor {
 	return row.AddScalar(float64(c.intAttr("k", 0))).Eq(column).Cast(t)
 }
 
-// oneHot builds OneHot. Its last input has the values for other positions, and for the index.
+// oneHot builds OneHot. A new axis has one value at the index that an element of input 0 gives, and another value
+// elsewhere. Input 1 is the extent of the axis, and input 2 has the value elsewhere and the value at the index.
 func oneHot(c *call) tensor {
 	indices, depth, values := c.x(0), int(c.number(1)), c.x(2)
 	if indices.DType().IsFloat() {
@@ -608,7 +624,7 @@ func oneHot(c *call) tensor {
 	return is.Where(values.Index(0, 1), values.Index(0, 0))
 }
 
-// trilu builds Trilu: the upper or lower triangle of matrices.
+// trilu builds Trilu: the upper or lower triangle of matrices, and 0 elsewhere.
 func trilu(c *call) tensor {
 	x, k := c.x(0), 0
 	if c.has(1) {
@@ -620,16 +636,17 @@ func trilu(c *call) tensor {
 	return x.Tril(k)
 }
 
-// crop builds Crop, an op of opset 1. It removes a border (left, top, right, bottom) or extracts a window of height and
-// width scale, which begins at the left and top border.
+// crop builds Crop, an op of opset 1. It removes a border or, with attribute scale, extracts a window with that height
+// and width after the left and top border.
 func crop(c *call) tensor {
 	x, border, scale := c.x(0), c.intsAttr("border"), c.intsAttr("scale")
 	if x.Rank() != 4 || len(border) != 4 {
 		c.fail("border %v of %s: want four numbers and a tensor [N, C, H, W]", border, x)
 	}
-	h, w := frontend.Dim(x.Shape()[2].Plus(int64(-border[3]))), frontend.Dim(x.Shape()[3].Plus(int64(-border[2])))
+	left, top, right, bottom := border[0], border[1], border[2], border[3]
+	var endY, endX frontend.Dim = x.Shape()[2].Plus(int64(-bottom)), x.Shape()[3].Plus(int64(-right))
 	if len(scale) == 2 {
-		h, w = border[1]+scale[0], border[0]+scale[1]
+		endY, endX = top+scale[0], left+scale[1]
 	}
-	return x.Slice(2, border[1], h).Slice(3, border[0], w)
+	return x.Slice(2, top, endY).Slice(3, left, endX)
 }

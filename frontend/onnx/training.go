@@ -13,8 +13,8 @@ var trainingOps = table{
 	"Gradient": controlOp(gradient),
 }
 
-// gradient builds Gradient: the gradient of a value of the graph, or of the sum of its elements, with respect to values
-// that it depends on.
+// gradient builds Gradient: the gradient of value y of the graph, or of the sum of its elements, with respect to the
+// values xs. The values xs and zs must be the node's inputs.
 func gradient(c *call) []*value {
 	var zs []string
 	if a := c.attr("zs", AttrStrings); a != nil {
@@ -23,8 +23,7 @@ func gradient(c *call) []*value {
 	xs, y := c.must("xs", AttrStrings).Strings, c.scope.find(c.must("y", AttrString).String)
 	for i, name := range slices.Concat(xs, zs) {
 		if v := c.scope.find(name); v == nil || !c.has(i) || v != c.in[i] {
-			c.fail("input %d must be %q: vkc differentiates by no other value", i,
-				name)
+			c.fail("input %d must be %q: vkc differentiates by no other value", i, name)
 		}
 	}
 	if y == nil || y.missing {
@@ -41,17 +40,15 @@ func gradient(c *call) []*value {
 	return several(frontend.Grad(loss, params...)...)
 }
 
-// optimized builds an optimizer op, which updates each parameter by step. states is the number of kinds of state. The
-// op's inputs are a rate, the number of updates, the parameters, their gradients, and then the states: for each kind of
-// state one per parameter. step returns the new parameter and its new states, one of each kind. The op's results are
-// the new parameters and then the new states, in the order of the inputs.
+// optimized builds an optimizer op for n parameters, each with `states` tensors of state. step returns the new
+// parameter and its new state. The inputs are a rate, the number of updates, the n parameters, their n gradients, and
+// then each kind of state for all n parameters. The results are the new parameters, and then each kind of new state.
 func (c *call) optimized(states int, step func(rate, count, x, gradient tensor, state []tensor) []tensor) []*value {
 	n := (len(c.in) - 2) / (2 + states)
 	if n < 1 || len(c.in) != 2+n*(2+states) {
 		c.fail("it has %d inputs, want 2 and %d for each parameter", len(c.in), 2+states)
 	}
 	out := make([]tensor, n*(1+states))
-	// The inputs are grouped: all parameters, then all gradients, then each kind of state.
 	for i := range n {
 		var state []tensor
 		for s := range states {
@@ -59,8 +56,8 @@ func (c *call) optimized(states int, step func(rate, count, x, gradient tensor, 
 		}
 		x, gradient := c.x(2+i), c.x(2+n+i)
 		gradient = gradient.Add(x.MulScalar(c.floatAttr("norm_coefficient", 0)))
-		for s, t := range step(c.x(0), c.x(1), x, gradient, state) {
-			out[s*n+i] = t
+		for kind, t := range step(c.x(0), c.x(1), x, gradient, state) {
+			out[kind*n+i] = t
 		}
 	}
 	return several(out...)
@@ -82,9 +79,9 @@ func adam(c *call) []*value {
 		v := state[0].MulScalar(alpha).Add(g.MulScalar(1 - alpha))
 		h := state[1].MulScalar(beta).Add(g.Sqr().MulScalar(1 - beta))
 		t := castTo(count, x.DType())
-		// 1-b^t, which corrects the bias of the first steps.
-		without := func(b float64) tensor { return t.Lit(b).Pow(t).Neg().AddScalar(1) }
-		corrected := rate.Mul(without(beta).Sqrt()).Div(without(alpha))
+		// bias returns 1-b^t, which corrects the bias of an average in the first steps.
+		bias := func(b float64) tensor { return t.Lit(b).Pow(t).Neg().AddScalar(1) }
+		corrected := rate.Mul(bias(beta).Sqrt()).Div(bias(alpha))
 		rate = t.Gt(t.Lit(0)).Where(corrected, rate)
 		next := x.Sub(rate.Mul(v).Div(h.Sqrt().AddScalar(c.floatAttr("epsilon", 0))))
 		return []tensor{next.MulScalar(1 - c.floatAttr("norm_coefficient_post", 0)), v, h}
@@ -94,7 +91,7 @@ func adam(c *call) []*value {
 // momentum builds Momentum: gradient descent with a standard or Nesterov momentum.
 func momentum(c *call) []*value {
 	alpha, beta := float64(c.must("alpha", AttrFloat).Float), float64(c.must("beta", AttrFloat).Float)
-	// optimized reads this attribute with a default, but the op requires it.
+	// The op requires this attribute; optimized reads it with a default.
 	c.must("norm_coefficient", AttrFloat)
 	c.must("mode", AttrString)
 	nesterov := c.choice("mode", "standard", "nesterov") == "nesterov"

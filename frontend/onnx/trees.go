@@ -2,24 +2,23 @@ package onnx
 
 import (
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
 
-// forest is an ensemble of decision trees. Nodes have numbers, and leaves come after them. All rows descend all trees
-// at once, a level in each step, and a leaf leads to itself.
+// forest is an ensemble of decision trees, as tables by the number of a node. Leaves are nodes with the highest
+// numbers. All rows descend all trees at once, a level in each step, and a leaf leads to itself.
 type forest struct {
 	c       *call
-	feature []int32   // by node
-	split   []float64 // by node
-	// The next node if the feature is below, equal to or above the split, or NaN.
+	feature []int32   // by node: the index of the feature that it compares
+	split   []float64 // by node: the number with which it compares the feature
+	// By node: the next node if the feature is below, equal to or above the split, or NaN.
 	below, equal, above, nan []int32
 	roots                    []int32
-	leaves                   int
-	// weights are the leaves' weights by target, and has says which of them are set.
-	weights []float64
-	has     []bool
-	targets int
+	leaves, targets          int
+	weights                  []float64 // [leaves, targets]
+	has                      []bool    // which of the weights are set
 }
 
 // Limits of forests.
@@ -29,39 +28,35 @@ const (
 	maxLeafSums  = 1 << 26
 )
 
-// branch sets where node i leads for a value below, equal to or above its split, or NaN. mode names the comparison, yes
-// and no are the nodes for its results, and nanYes says that NaN leads to yes.
+// comparisons has the result of each mode of a node for a feature below, equal to and above the split, and for NaN.
+var comparisons = map[string]struct{ below, equal, above, nan bool }{
+	"BRANCH_LEQ": {below: true, equal: true},
+	"BRANCH_LT":  {below: true},
+	"BRANCH_GTE": {equal: true, above: true},
+	"BRANCH_GT":  {above: true},
+	"BRANCH_EQ":  {equal: true},
+	"BRANCH_NEQ": {below: true, above: true, nan: true},
+}
+
+// branch sets the next nodes of node i, which compares by the given mode: yes if the comparison is true, and otherwise
+// no. If nanYes is set, NaN leads to yes with any mode.
 func (f *forest) branch(i int, mode string, yes, no int32, nanYes bool) {
+	is, ok := comparisons[mode]
+	if !ok {
+		f.c.fail("a node has mode %q", mode)
+	}
 	next := func(is bool) int32 {
 		if is {
 			return yes
 		}
 		return no
 	}
-	less, same := false, false
-	switch mode {
-	case "BRANCH_LEQ":
-		less, same = true, true
-	case "BRANCH_LT":
-		less = true
-	case "BRANCH_GTE":
-		same = true
-	case "BRANCH_GT":
-	case "BRANCH_EQ":
-		same = true
-	case "BRANCH_NEQ":
-		less = true
-	default:
-		f.c.fail("a node has mode %q", mode)
-	}
-	more := mode == "BRANCH_GTE" || mode == "BRANCH_GT" || mode == "BRANCH_NEQ"
-	f.below[i], f.equal[i], f.above[i] = next(less), next(same), next(more)
-	// Without the attribute, NaN compares as false.
-	f.nan[i] = next(nanYes || mode == "BRANCH_NEQ")
+	f.below[i], f.equal[i], f.above[i] = next(is.below), next(is.equal), next(is.above)
+	f.nan[i] = next(is.nan || nanYes)
 }
 
-// grow makes the tables of the forest for a number of inner nodes, leaves and targets. Leaves come after the inner
-// nodes, and each leads to itself. It fails if the forest is too large.
+// grow makes the tables of the forest for the given numbers of inner nodes, leaves and targets. Each leaf leads to
+// itself. It fails if the forest is too large.
 func (f *forest) grow(nodes, leaves, targets int) {
 	if nodes+leaves > maxTreeNodes || targets < 1 || leaves*targets > maxLeafSums {
 		f.c.fail("it has %d nodes, %d leaves and %d targets: that is too much work", nodes, leaves, targets)
@@ -79,8 +74,8 @@ func (f *forest) grow(nodes, leaves, targets int) {
 // depth returns the largest number of steps from a root to a leaf.
 func (f *forest) depth() int {
 	inner := len(f.feature) - f.leaves
-	level := f.roots // distinct nodes at this depth
-	seen := 0
+	level := f.roots // the distinct nodes at this depth
+	seen := 0        // nodes in all levels, to bound the work for trees that share nodes
 	for depth := 0; ; depth++ {
 		var next []int32
 		for _, i := range level {
@@ -95,7 +90,8 @@ func (f *forest) depth() int {
 		if len(next) == 0 {
 			return depth
 		}
-		if seen += len(next); depth == maxTreeDepth || seen > 16*maxTreeNodes {
+		seen += len(next)
+		if depth == maxTreeDepth || seen > 16*maxTreeNodes {
 			f.c.fail("its trees have more than %d levels, or a node leads back to itself", maxTreeDepth)
 		}
 		level = next
@@ -114,7 +110,7 @@ func distinct(list []int32) (out []int32) {
 	return out
 }
 
-// unrolledLevels is the largest number of levels that are no loop.
+// unrolledLevels is the largest number of levels for which the descent is unrolled instead of a loop.
 const unrolledLevels = 8
 
 // leafOf returns the leaf of each row in each tree, [N, trees].
@@ -149,7 +145,8 @@ func (f *forest) leafOf(x tensor) tensor {
 	return at.SubScalar(float64(len(f.feature) - f.leaves))
 }
 
-// sums returns the aggregate of the leaves' weights over the trees, [N, targets], by the function that how names.
+// sums returns, for each row and target, the aggregate of the weights of the row's leaves over all trees: [N, targets].
+// how is SUM, AVERAGE, MIN or MAX.
 func (f *forest) sums(x tensor, how string) tensor {
 	if len(f.roots) == 0 || f.leaves == 0 {
 		f.c.fail("it has %d trees with %d leaves", len(f.roots), f.leaves)
@@ -175,7 +172,8 @@ func (f *forest) sums(x tensor, how string) tensor {
 	}
 	numbers := make([]float64, len(f.weights))
 	for i, v := range f.weights {
-		if numbers[i] = absent; f.has[i] {
+		numbers[i] = absent
+		if f.has[i] {
 			numbers[i] = v
 		}
 	}
@@ -189,33 +187,27 @@ func (f *forest) sums(x tensor, how string) tensor {
 
 // numbersAttr returns an attribute with floats, or its variant that is a tensor of doubles.
 func (c *call) numbersAttr(name string) []float64 {
-	if a := c.attr(name+"_as_tensor", AttrTensor); a != nil {
-		return c.tensorNumbers(name+"_as_tensor", a)
+	if c.hasAttr(name + "_as_tensor") {
+		list, _ := c.tensorAttr(name + "_as_tensor")
+		return list
 	}
 	return c.floatsAttr(name)
 }
 
-// tensorNumbers returns the elements of an attribute that is a tensor.
-func (c *call) tensorNumbers(name string, a *Attribute) []float64 {
-	if a == nil || a.Tensor == nil {
-		return nil
+// checkLengths fails unless all attributes nodes_… have n elements.
+func (c *call) checkLengths(n int, lengths ...int) {
+	for _, length := range lengths {
+		if length != n {
+			c.fail("its attributes nodes_… have %d and %d elements", n, length)
+		}
 	}
-	d, err := a.Tensor.data(c.file.externals)
-	if err != nil {
-		c.fail("attribute %s: %v", name, err)
-	}
-	list, err := d.Floats()
-	if err != nil {
-		c.fail("attribute %s: %v", name, err)
-	}
-	return list
 }
 
 // treeNode identifies a node by the ID of its tree, and by its ID within the tree.
 type treeNode struct{ tree, node int }
 
-// treesByID reads the nodes of TreeEnsembleRegressor or TreeEnsembleClassifier, and the weights of leaves from
-// attributes with the prefix target or class.
+// treesByID returns the forest of TreeEnsembleRegressor or TreeEnsembleClassifier. The names of the attributes with the
+// weights of leaves have the prefix `target` or `class`.
 func (c *call) treesByID(prefix string, targets int) *forest {
 	f := &forest{c: c}
 	trees, ids := c.intsAttr("nodes_treeids"), c.intsAttr("nodes_nodeids")
@@ -224,30 +216,12 @@ func (c *call) treesByID(prefix string, targets int) *forest {
 	missing := c.intsAttr("nodes_missing_value_tracks_true")
 	n := len(ids)
 	modes := c.must("nodes_modes", AttrStrings).Strings
-	for _, length := range []int{len(trees), len(features), len(splits), len(yes), len(no), len(modes)} {
-		if length != n {
-			c.fail("its attributes nodes_… have %d and %d elements", n, length)
-		}
-	}
+	c.checkLengths(n, len(trees), len(features), len(splits), len(yes), len(no), len(modes))
 	if len(missing) != 0 && len(missing) != n {
 		c.fail("nodes_missing_value_tracks_true has %d elements for %d nodes", len(missing), n)
 	}
-	var inner, leaves []treeNode
-	for i, mode := range modes {
-		if node := (treeNode{trees[i], ids[i]}); mode == "LEAF" {
-			leaves = append(leaves, node)
-		} else {
-			inner = append(inner, node)
-		}
-	}
-	f.grow(len(inner), len(leaves), targets)
-	number := map[treeNode]int32{} // in the forest
-	for i, node := range append(inner, leaves...) {
-		if _, ok := number[node]; ok {
-			c.fail("node %d of tree %d occurs twice", node.node, node.tree)
-		}
-		number[node] = int32(i)
-	}
+	number, leaves := c.numberNodes(trees, ids, modes)
+	f.grow(n-leaves, leaves, targets)
 	isChild := map[int32]bool{}
 	for i, mode := range modes {
 		if mode == "LEAF" {
@@ -256,8 +230,8 @@ func (c *call) treesByID(prefix string, targets int) *forest {
 		ifYes, okYes := number[treeNode{trees[i], yes[i]}]
 		ifNo, okNo := number[treeNode{trees[i], no[i]}]
 		if !okYes || !okNo {
-			c.fail("node %d of tree %d leads to nodes %d and %d, and one of them is "+
-				"missing", ids[i], trees[i], yes[i], no[i])
+			c.fail("node %d of tree %d leads to nodes %d and %d, and one of them is missing", ids[i], trees[i], yes[i],
+				no[i])
 		}
 		isChild[ifYes], isChild[ifNo] = true, true
 		k := number[treeNode{trees[i], ids[i]}]
@@ -273,7 +247,28 @@ func (c *call) treesByID(prefix string, targets int) *forest {
 	return f
 }
 
-// addWeights adds the weights of leaves from attributes with the prefix target or class.
+// numberNodes returns the number in the forest of each node, and the number of leaves. The leaves are last.
+func (c *call) numberNodes(trees, ids []int, modes []string) (number map[treeNode]int32, leafCount int) {
+	var inner, leaves []treeNode
+	for i, mode := range modes {
+		if node := (treeNode{trees[i], ids[i]}); mode == "LEAF" {
+			leaves = append(leaves, node)
+		} else {
+			inner = append(inner, node)
+		}
+	}
+	number = map[treeNode]int32{}
+	for i, node := range append(inner, leaves...) {
+		if _, ok := number[node]; ok {
+			c.fail("node %d of tree %d occurs twice", node.node, node.tree)
+		}
+		number[node] = int32(i)
+	}
+	return number, len(leaves)
+}
+
+// addWeights adds the weights of leaves from attributes with the prefix `target` or `class`. number has the numbers of
+// nodes in the forest.
 func (f *forest) addWeights(prefix string, number map[treeNode]int32) {
 	trees, nodes := f.c.intsAttr(prefix+"_treeids"), f.c.intsAttr(prefix+"_nodeids")
 	targets, weights := f.c.intsAttr(prefix+"_ids"), f.c.numbersAttr(prefix+"_weights")
@@ -303,8 +298,8 @@ func treeRegressor(c *call) tensor {
 	return castTo(c.transformed(y), ir.F32)
 }
 
-// treeClassifier builds TreeEnsembleClassifier: labels, and scores of the classes. If all weights are of one class of
-// two, the score of the other follows from it.
+// treeClassifier builds TreeEnsembleClassifier: labels, and scores of the classes. If there are two classes, and all
+// weights are for one of them, the score of the other class follows from it.
 func treeClassifier(c *call) []*value {
 	const names, numbers = "classlabels_strings", "classlabels_int64s"
 	classes := c.classCount(names, numbers)
@@ -319,11 +314,8 @@ func treeClassifier(c *call) []*value {
 		positive = positive && w >= 0
 	}
 	if classes == 2 && len(used) == 1 {
-		of := 0
-		for k := range used {
-			of = k
-		}
-		s := y.Slice(1, of, of+1) // the score of the class with weights
+		class := c.intsAttr("class_ids")[0]
+		s := y.Slice(1, class, class+1)
 		if len(base) > 0 {
 			s = s.AddScalar(base[len(base)-1])
 		}
@@ -341,7 +333,7 @@ func treeClassifier(c *call) []*value {
 	return several(c.labels(y.Argmax(1), names, numbers), castTo(c.transformed(y), ir.F32))
 }
 
-// treeEnsemble builds TreeEnsemble of ai.onnx.ml 5, in which nodes lead to nodes or leaves by their places.
+// treeEnsemble builds TreeEnsemble of ai.onnx.ml 5, in which nodes refer to nodes and leaves by their index in lists.
 func treeEnsemble(c *call) tensor {
 	x := c.x(0)
 	if x.Rank() != 2 {
@@ -360,26 +352,28 @@ func treeEnsemble(c *call) tensor {
 	return castTo(c.transformed(y), t)
 }
 
-// placedModes are the comparisons of the nodes of TreeEnsemble, by number. memberMode tests whether a feature is in a
-// set of values.
+// placedModes are the modes of the nodes of TreeEnsemble, by number. Mode memberMode tests whether a feature is in a
+// set of values, by one node with BRANCH_EQ for each value.
 var placedModes = []string{"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_EQ"}
 
 const memberMode = 6
 
-// treesByPlace reads the trees of TreeEnsemble. A node that tests membership becomes a chain of nodes that each test
-// equality with one value: the first in the node's place, and the others after all nodes.
+// treesByPlace returns the forest of TreeEnsemble. A node that tests membership becomes a chain of nodes that each test
+// equality with one value. The first node of the chain has the original number, and the others come after all nodes.
 func (c *call) treesByPlace() *forest {
-	numbers := func(name string) []float64 { return c.tensorNumbers(name, c.attr(name, AttrTensor)) }
+	numbers := func(name string) []float64 { // an optional attribute, a tensor
+		if !c.hasAttr(name) {
+			return nil
+		}
+		list, _ := c.tensorAttr(name)
+		return list
+	}
 	splits, modes, features := numbers("nodes_splits"), numbers("nodes_modes"), c.intsAttr("nodes_featureids")
 	yes, no := c.intsAttr("nodes_truenodeids"), c.intsAttr("nodes_falsenodeids")
 	yesLeaf, noLeaf := c.intsAttr("nodes_trueleafs"), c.intsAttr("nodes_falseleafs")
 	missing, members := c.intsAttr("nodes_missing_value_tracks_true"), numbers("membership_values")
 	n := len(splits)
-	for _, length := range []int{len(modes), len(features), len(yes), len(no), len(yesLeaf), len(noLeaf)} {
-		if length != n {
-			c.fail("its attributes nodes_… have %d and %d elements", n, length)
-		}
-	}
+	c.checkLengths(n, len(modes), len(features), len(yes), len(no), len(yesLeaf), len(noLeaf))
 	weights, targets := numbers("leaf_weights"), c.intsAttr("leaf_targetids")
 	if len(weights) != len(targets) || len(missing) != 0 && len(missing) != n {
 		c.fail("it has %d weights of leaves, %d targets, and %d nodes_missing_value_tracks_true for %d nodes",
@@ -392,28 +386,29 @@ func (c *call) treesByPlace() *forest {
 	}
 	f := &forest{c: c}
 	f.grow(inner, len(weights), c.intAttr("n_targets", 1))
-	// to returns the number in the forest of the leaf (if leaf is not 0) or node at a place.
-	to := func(leaf, at int) int32 {
-		if leaf != 0 {
+	// to returns the number in the forest of leaf number `at`, if isLeaf is not 0, or of node number `at`.
+	to := func(isLeaf, at int) int32 {
+		if isLeaf != 0 {
 			at += inner
 		}
-		if at < 0 || at >= inner+len(weights) || leaf == 0 && at >= n {
+		if at < 0 || at >= inner+len(weights) || isLeaf == 0 && at >= n {
 			c.fail("a node leads to %d of %d nodes and %d leaves", at, n, len(weights))
 		}
 		return int32(at)
 	}
 	spare := n // the next free number after all nodes
 	for i, list := range values {
-		y, other := to(yesLeaf[i], yes[i]), to(noLeaf[i], no[i])
+		ifYes, ifNo := to(yesLeaf[i], yes[i]), to(noLeaf[i], no[i])
 		nanYes := len(missing) > 0 && missing[i] != 0
 		at := i
 		for k, v := range list {
-			next := other
-			if k+1 < len(list) {
-				next, spare = int32(spare), spare+1
+			next := ifNo
+			if last := k == len(list)-1; !last { // the next node of the chain
+				next = int32(spare)
+				spare++
 			}
 			f.feature[at], f.split[at] = int32(features[i]), v
-			f.branch(at, placedModes[int(modes[i])], y, next, nanYes)
+			f.branch(at, placedModes[int(modes[i])], ifYes, next, nanYes)
 			at = int(next)
 		}
 	}
@@ -429,8 +424,8 @@ func (c *call) treesByPlace() *forest {
 	return f
 }
 
-// valuesOfNodes returns the values with which each node compares its feature: its split or, for a test of membership,
-// the values of its set. members has these sets in the order of nodes, each followed by a NaN.
+// valuesOfNodes returns the values with which each node compares its feature: its split or, with memberMode, the values
+// of its set. members has the sets in the order of their nodes, each with a NaN after it.
 func (c *call) valuesOfNodes(splits, modes, members []float64) [][]float64 {
 	values := make([][]float64, len(splits))
 	for i, mode := range modes {
@@ -441,13 +436,14 @@ func (c *call) valuesOfNodes(splits, modes, members []float64) [][]float64 {
 			values[i] = splits[i : i+1]
 			continue
 		}
-		for len(members) > 0 && !math.IsNaN(members[0]) {
-			values[i], members = append(values[i], members[0]), members[1:]
+		end := slices.IndexFunc(members, math.IsNaN)
+		if end < 0 { // the last set may lack the NaN
+			end = len(members)
 		}
-		if len(values[i]) == 0 {
+		if end == 0 {
 			c.fail("membership_values has no values for node %d", i)
 		}
-		members = members[min(1, len(members)):]
+		values[i], members = members[:end], members[min(end+1, len(members)):]
 	}
 	return values
 }

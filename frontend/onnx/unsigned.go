@@ -7,16 +7,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// vkc has no u64 and represents a uint64 as an i64 with the same bits. An unsignedRule says how an op takes such
-// values: by the same ops as int64, with the sign bits flipped, or by ops of its own.
+// vkc has no u64 and represents a uint64 as an i64 with the same bits. An unsignedRule says how an op is built for such
+// values: as for int64, as for int64 with the sign bits flipped, or by a function of its own.
 type unsignedRule struct {
-	// flips says that the op depends on the order of numbers. Flipping the sign bits of its inputs gives an i64 in the
-	// order of the uint64. flipped lists the results that are flipped back.
+	// flips says that the op depends on the order of numbers. The sign bits of its inputs are then flipped, because
+	// that turns the order of uint64 into the order of i64. flipped lists the results to flip back.
 	flips   bool
 	flipped []int
 	// build, if set, builds the node.
 	build func(c *call) []*value
-	// signed lists results that are int64 for inputs of every type.
+	// signed lists results that are int64 also for inputs that are uint64.
 	signed []int
 }
 
@@ -57,19 +57,19 @@ var wrappingOps = []string{
 
 func isUnsigned(v *value) bool { return v != nil && v.unsigned }
 
-// unsignedRule returns how the op takes inputs that are uint64, or false if it does not take them. Scatters that keep
-// the least or the largest number depend on the order of numbers.
+// unsignedRule returns how the op takes inputs that are uint64. ok is false if it does not take them.
 func (c *call) unsignedRule() (rule unsignedRule, ok bool) {
 	rule, ok = unsignedRules[c.node.Op]
+	wraps := slices.Contains(wrappingOps, c.node.Op)
+	// Scatters that keep the least or the largest number depend on the order of numbers.
 	if mode := c.textAttr("reduction", "none"); mode == "min" || mode == "max" {
-		rule, ok = unsignedRule{flips: true, flipped: []int{0}}, slices.Contains(wrappingOps, c.node.Op)
+		rule, ok = unsignedRule{flips: true, flipped: []int{0}}, wraps
 	}
-	return rule, c.node.Domain == "" && (ok || slices.Contains(wrappingOps, c.node.Op))
+	return rule, c.node.Domain == "" && (ok || wraps)
 }
 
-// forUnsigned returns the function that builds a node, given build for signed integers. If an input or a result is
-// uint64, which vkc has in i64, it may be a function of the op's own, or build with flipped signs: then the order of
-// i64 is the order of uint64. It fails for other ops.
+// forUnsigned returns the function that builds the node. That is build, which is for signed integers, unless an input
+// or a result is uint64. Then it follows from the op's unsignedRule. forUnsigned fails if the op has none.
 func (c *call) forUnsigned(build func(c *call) []*value) func(c *call) []*value {
 	first := slices.IndexFunc(c.in, isUnsigned)
 	toUnsigned := c.node.Op == "Cast" && dataTypes[c.inspector().typeAttr("to")].unsigned
@@ -78,8 +78,8 @@ func (c *call) forUnsigned(build func(c *call) []*value) func(c *call) []*value 
 	}
 	rule, ok := c.inspector().unsignedRule()
 	if !ok {
-		c.fail("its input %q is a uint64, and vkc does not support that for this op: cast it to "+
-			"int64", c.in[first].name)
+		c.fail("its input %q is a uint64, and vkc does not support that for this op: cast it to int64",
+			c.in[first].name)
 	}
 	switch {
 	case rule.build != nil:
@@ -106,23 +106,20 @@ func (c *call) forUnsigned(build func(c *call) []*value) func(c *call) []*value 
 	}
 }
 
-// markLike copies the field unsigned of each value in of to the value at the same index.
+// markLike marks each value as uint64 if the value at the same index of `of` is.
 func markLike(values, of []*value) {
 	for i, v := range values {
 		v.unsigned = v.unsigned || of[i].unsigned
 	}
 }
 
-// markUnsigned marks the results that are uint64, by the inputs and the op. Most ops have uint64 results if one of the
-// first two inputs is uint64.
+// markUnsigned marks the results that are uint64. For most ops, they are if one of the first two inputs is uint64.
 func (c *call) markUnsigned(results []*value) {
 	marked := slices.ContainsFunc(c.in[:min(2, len(c.in))], isUnsigned)
 	switch c.node.Op {
 	case "Cast", "BitCast":
 		marked = false
-	case "CastLike":
-		marked = isUnsigned(c.in[1])
-	case "Where":
+	case "CastLike", "Where":
 		marked = isUnsigned(c.in[1])
 	case "OneHot":
 		marked = isUnsigned(c.in[2])
@@ -149,11 +146,10 @@ func halfUnsigned(x tensor) tensor {
 	return x.Shr(x.Lit(1)).And(x.Builder().Const(int64(math.MaxInt64)))
 }
 
-// divUnsigned returns a/b of uint64 in i64 tensors, and 0 if b is 0. Twice the quotient of a/2 is right or one too
-// small (Warren, Hacker's Delight, 9-5).
+// divUnsigned returns a/b of uint64 in i64 tensors, and 0 if b is 0 (Warren, Hacker's Delight, 9-5).
 func divUnsigned(a, b tensor) tensor {
 	zero, one := b.Lit(0), b.Lit(1)
-	q := halfUnsigned(a).Div(b).Shl(one)
+	q := halfUnsigned(a).Div(b).Shl(one) // the quotient, or 1 less
 	q = q.Add(lessUnsigned(a.Sub(q.Mul(b)), b).Where(zero, one))
 	// A divisor of 2^63 or more goes into a once or not at all.
 	q = b.Lt(zero).Where(lessUnsigned(a, b).Where(zero, one), q)
@@ -161,7 +157,7 @@ func divUnsigned(a, b tensor) tensor {
 }
 
 func modUnsigned(c *call) []*value {
-	c.flag("fmod", false) // both remainders are equal
+	c.flag("fmod", false) // read, but without effect: both remainders are equal for unsigned numbers
 	a, b := c.x(0), c.x(1)
 	return one(b.Eq(b.Lit(0)).Where(b.Lit(0), a.Sub(divUnsigned(a, b).Mul(b))))
 }
@@ -172,11 +168,12 @@ func shiftUnsigned(c *call) []*value {
 	if c.choice("direction", "LEFT", "RIGHT") == "LEFT" {
 		return one(x.Shl(y))
 	}
-	less := y.SubScalar(1).Max(y.Lit(0))
-	return one(y.Eq(y.Lit(0)).Where(x, lessUnsigned(y, y.Lit(64)).Where(halfUnsigned(x).Shr(less), x.Lit(0))))
+	// x>>y = (x/2)>>(y-1), because x/2 has no sign bit. Shifts by 64 or more give 0.
+	shifted := halfUnsigned(x).Shr(y.SubScalar(1).Max(y.Lit(0)))
+	return one(y.Eq(y.Lit(0)).Where(x, lessUnsigned(y, y.Lit(64)).Where(shifted, x.Lit(0))))
 }
 
-// meanUnsigned builds ReduceMean: a sum that wraps, and its quotient.
+// meanUnsigned builds ReduceMean: a sum that wraps, divided by the number of elements.
 func meanUnsigned(c *call) []*value {
 	if c.mask != nil {
 		c.fail("the mean of uint64 along an axis of an extent that is known only in a run is not supported")
@@ -198,22 +195,28 @@ func castUnsigned(c *call) []*value {
 		to = c.typeOf(c.input(1))
 	}
 	c.toUnsigned = dataTypes[to].unsigned
-	switch t := dataTypes[to].dtype; {
+	t := dataTypes[to].dtype
+	switch {
 	case from && t.IsFloat():
-		wide := ir.F32
-		if t == ir.F64 {
-			wide = t
-		}
-		return []*value{c.converted(floatOf(x, wide), to)}
+		return []*value{c.converted(floatOf(x, wideFloat(t)), to)}
 	case !from && c.toUnsigned && x.DType().IsFloat():
 		return one(unsignedOf(x))
 	}
 	return []*value{c.converted(x, to)}
 }
 
+// wideFloat returns the dtype in which to compute floats of dtype t: f64 for f64, and otherwise f32.
+func wideFloat(t ir.DType) ir.DType {
+	if t == ir.F64 {
+		return ir.F64
+	}
+	return ir.F32
+}
+
 // floatOf converts uint64 to f32 or f64.
 func floatOf(x tensor, t ir.DType) tensor {
-	// The lowest bit of the half says whether bits below it are lost, so that twice the half rounds alike.
+	// For numbers of 2^63 and more, convert half the number and double the result. The lowest bit of the half is set if
+	// it or the dropped bit is, so that the half rounds in the same direction as the whole number.
 	half := halfUnsigned(x).Or(x.And(x.Lit(1))).Cast(t)
 	return x.Lt(x.Lit(0)).Where(half.MulScalar(2), x.Cast(t))
 }
@@ -226,10 +229,7 @@ func powUnsigned(c *call) []*value {
 	x, y := c.x(0), c.x(1)
 	t := x.DType()
 	if t.IsFloat() {
-		wide := ir.F32
-		if t == ir.F64 {
-			wide = t
-		}
+		wide := wideFloat(t)
 		return one(castTo(x, wide).Pow(floatOf(y, wide)).Cast(t))
 	}
 	// Powers of odd numbers repeat after 2^62 exponents, and powers of even numbers from 64 on are 0 modulo 2^64.
@@ -237,7 +237,7 @@ func powUnsigned(c *call) []*value {
 	return one(castTo(castTo(x, ir.I64).Pow(y), t))
 }
 
-// unsignedOf converts floats to uint64: negative numbers to 0, and numbers beyond it to the largest one.
+// unsignedOf converts floats to uint64. Negative numbers become 0, and numbers beyond the range the largest uint64.
 func unsignedOf(x tensor) tensor {
 	if x.DType() != ir.F64 {
 		x = castTo(x, ir.F32)

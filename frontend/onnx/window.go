@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -25,7 +26,7 @@ type window struct {
 	kernel, stride, dilation, low, high []int
 }
 
-// window reads the attributes of a node that moves a window of extents kernel over a tensor of shape x.
+// window returns the parameters of a node that moves a window with extents `kernel` over a tensor of shape x.
 func (c *call) window(x ir.Shape, kernel []int) window {
 	n := len(kernel)
 	if len(x) != n+2 {
@@ -49,30 +50,34 @@ func (c *call) window(x ir.Shape, kernel []int) window {
 	return w
 }
 
-// windowOf returns the window that the node's attributes describe for tensor x. If padding depends on a symbol, it pads
-// the tensor in a run, by elements of value pad, and the window has no padding along that axis.
+// windowOf returns tensor x and the window that the node's attributes describe for it. If padding depends on a symbol,
+// x is padded by elements of value pad, and the window has no padding along that axis.
 func (c *call) windowOf(x tensor, kernel []int, pad float64) (padded tensor, w window) {
 	mode, s := c.autoPad(), slices.Clone(x.Shape())
 	stride, dilation := c.perAxis("strides", len(kernel), 1), c.perAxis("dilations", len(kernel), 1)
-	var open []int
+	var padHere []int // the axes, without batch and channels, along which x is padded
 	for i := range min(len(kernel), len(s)-2) {
 		d, by := s[i+2], int64(stride[i])
-		windows, err := d.Plus(by - 1).FloorQuo(max(by, 1))
+		windows, err := d.Plus(by - 1).FloorQuo(max(by, 1)) // d/by, rounded up
 		if mode != "SAME_UPPER" && mode != "SAME_LOWER" || d.IsStatic() || by < 2 || err != nil {
 			continue
 		}
 		c.atLeast(d, 1)
-		whole := windows.Times(by).Plus(int64(dilation[i]*(kernel[i]-1)+1) - by)
+		whole := windows.Times(by).Plus(int64(dilation[i]*(kernel[i]-1)+1) - by) // the extent with padding
 		size := c.b.DimValue(d)
-		total := c.b.DimValue(whole).Sub(size).Max(size.Lit(0))
-		odd := map[string]float64{"SAME_UPPER": 0, "SAME_LOWER": 1}[mode] // the side of an odd element
+		total := c.b.DimValue(whole).Sub(size).Max(size.Lit(0)) // elements of padding at both ends
+		odd := 0.0                                              // 1 if an odd element is at the beginning
+		if mode == "SAME_LOWER" {
+			odd = 1
+		}
 		at := c.coordinatesTo(whole).Sub(total.AddScalar(odd).Div(total.Lit(2)))
 		inside := spread(at.Ge(at.Lit(0)).And(at.Lt(size)), i+2, x.Rank())
 		x = inside.Where(x.IndexSelect(i+2, at), c.b.Const(elementOf(x.DType(), false, pad)))
-		s[i+2], open = ir.D(1), append(open, i) // any number: the padding of this axis is done
+		s[i+2] = ir.D(1) // a number, so that c.window computes some padding, which is dropped below
+		padHere = append(padHere, i)
 	}
 	w = c.window(s, kernel)
-	for _, i := range open {
+	for _, i := range padHere {
 		w.low[i], w.high[i] = 0, 0
 	}
 	return x, w
@@ -82,7 +87,7 @@ func (c *call) autoPad() string {
 	return c.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 }
 
-// samePadding returns the total padding of axis i with which there are ceil(extent/stride) windows.
+// samePadding returns the elements of padding at both ends of axis i with which there are ceil(extent/stride) windows.
 func (w window) samePadding(c *call, i int, extent ir.Dim) int {
 	reach := w.dilation[i]*(w.kernel[i]-1) + 1 // elements from the first to the last of a window
 	if w.stride[i] == 1 {
@@ -92,10 +97,12 @@ func (w window) samePadding(c *call, i int, extent ir.Dim) int {
 		c.fail("the padding depends on extent %s: fix the symbol's value", extent)
 	}
 	n := extent.Static()
-	return max(0, ((n+w.stride[i]-1)/w.stride[i]-1)*w.stride[i]+reach-n)
+	windows := ceil.Div(n, w.stride[i])
+	return max(0, (windows-1)*w.stride[i]+reach-n)
 }
 
-// perAxis returns an attribute with n integers, or n times the default.
+// perAxis returns an attribute with n integers, or n times the default. If the default is positive, as for strides and
+// dilations, the integers must be too.
 func (c *call) perAxis(name string, n, otherwise int) []int {
 	list := c.intsAttr(name)
 	if len(list) == 0 {
@@ -105,6 +112,9 @@ func (c *call) perAxis(name string, n, otherwise int) []int {
 	}
 	if len(list) != n {
 		c.fail("attribute %s is %v, want %d numbers", name, list, n)
+	}
+	if otherwise > 0 && n > 0 && slices.Min(list) < 1 {
+		c.fail("attribute %s is %v, want numbers of at least 1", name, list)
 	}
 	return list
 }
@@ -128,36 +138,33 @@ func (c *call) kernelOf(w tensor) []int {
 	return kernel
 }
 
-// convolution is a finished convolution with its operands, so that a later batch normalization can be folded into the
-// weights.
+// convolution has the operands of a convolution, so that a batch normalization after it can change the weights instead.
 type convolution struct {
 	x, weights, bias tensor // the zero Tensor for no bias
 	options          []frontend.WindowOption
 }
 
-// result builds the convolution.
+// result returns the result of the convolution.
 func (v *convolution) result() tensor {
 	options := v.options
 	if !v.bias.IsZero() {
-		options = append(options[:len(options):len(options)], frontend.Bias(v.bias))
+		options = append(slices.Clip(options), frontend.Bias(v.bias))
 	}
 	return v.x.Conv(v.weights, options...)
 }
 
-// scaled builds the convolution with its result multiplied by a factor, and an offset added, for each channel.
+// scaled returns the result of the convolution times a factor plus an offset, each with an element per channel. It
+// changes the weights and the bias instead of the result.
 func (v *convolution) scaled(factor, offset tensor) tensor {
-	by := factor
-	for by.Rank() < v.weights.Rank() {
-		by = by.Unsqueeze(by.Rank())
-	}
 	bias := offset
 	if !v.bias.IsZero() {
 		bias = v.bias.Mul(factor).Add(offset)
 	}
-	return (&convolution{v.x, v.weights.Mul(by), bias, v.options}).result()
+	weights := v.weights.Mul(spread(factor, 0, v.weights.Rank()))
+	return (&convolution{v.x, weights, bias, v.options}).result()
 }
 
-// conv builds Conv. It records the convolution in the value, so that a batch normalization after it can be folded in.
+// conv builds Conv. If its weights are constants, it records the convolution in the value (see convolution).
 func conv(c *call) []*value {
 	v := c.convOf(c.x(0))
 	y := &value{tensor: v.result()}
@@ -187,49 +194,54 @@ func convTranspose(c *call) tensor {
 	if x.Rank() != n+2 {
 		c.fail("weights %s do not fit %s", w, x)
 	}
-	stride, dilation := c.perAxis("strides", n, 1), c.perAxis("dilations", n, 1)
-	extra := c.perAxis("output_padding", n, 0)
+	t := window{kernel: kernel, stride: c.perAxis("strides", n, 1), dilation: c.perAxis("dilations", n, 1)}
+	more := c.perAxis("output_padding", n, 0)
 	pads := c.perAxis("pads", 2*n, 0)
-	low, high := pads[:n:n], pads[n:]
-	mode, shape := c.autoPad(), c.intsAttr("output_shape")
+	t.low, t.high = pads[:n:n], pads[n:]
+	mode, to := c.autoPad(), c.intsAttr("output_shape")
 	if mode == "VALID" {
-		low, high = make([]int, n), make([]int, n)
+		t.low, t.high = make([]int, n), make([]int, n)
 	}
-	if len(shape) > n {
-		shape = shape[len(shape)-n:] // without batch and channels
+	if len(to) > n {
+		to = to[len(to)-n:] // without batch and channels
 	}
-	if len(shape) == n || mode == "SAME_UPPER" || mode == "SAME_LOWER" {
-		for i := range n {
-			in := x.Shape()[i+2]
+	if len(to) == n || mode == "SAME_UPPER" || mode == "SAME_LOWER" {
+		for i, in := range x.Shape()[2:] {
 			if !in.IsStatic() {
 				c.fail("the padding depends on extent %s: want a fixed extent", in)
 			}
-			to := in.Static() * stride[i]
-			if len(shape) == n {
-				to = shape[i]
+			extent := in.Static() * t.stride[i]
+			if len(to) == n {
+				extent = to[i]
 			}
-			total := stride[i]*(in.Static()-1) + extra[i] + (kernel[i]-1)*dilation[i] + 1 - to
-			// The result would be too small: more output_padding makes it larger.
-			if total < 0 {
-				extra[i], total = extra[i]-total, 0
-			}
-			low[i], high[i] = total/2, total-total/2
-			// An odd element of padding is at the beginning here.
-			if mode != "SAME_UPPER" && len(shape) == n || mode == "SAME_LOWER" {
-				low[i], high[i] = high[i], low[i]
-			}
+			atBeginning := mode == "SAME_LOWER" || mode != "SAME_UPPER" && len(to) == n
+			t.fitTransposed(i, in.Static(), extent, &more[i], atBeginning)
 		}
 	}
-	options := []frontend.WindowOption{frontend.Stride(stride...), frontend.PaddingLowHigh(low, high),
-		frontend.Dilation(dilation...), frontend.OutputPadding(extra...), frontend.Groups(c.intAttr("group", 1))}
+	options := append(t.options(), frontend.Dilation(t.dilation...), frontend.OutputPadding(more...),
+		frontend.Groups(c.intAttr("group", 1)))
 	if c.has(2) {
 		options = append(options, frontend.Bias(c.x(2)))
 	}
 	return x.ConvTranspose(w, options...)
 }
 
-// pool reads the parameters of a pooling of x, and pads x with the value pad as windowOf does. It returns the padded x,
-// the windows, and the options of the pooling op.
+// fitTransposed sets the padding of axis i so that a transposed convolution of extent `from` has a result of extent
+// `to`. If that takes negative padding, it increases more, the output_padding, instead. atBeginning says on which side
+// an odd element of padding is.
+func (w *window) fitTransposed(i, from, to int, more *int, atBeginning bool) {
+	total := w.stride[i]*(from-1) + *more + (w.kernel[i]-1)*w.dilation[i] + 1 - to
+	if total < 0 {
+		*more, total = *more-total, 0
+	}
+	w.low[i], w.high[i] = total/2, total-total/2
+	if atBeginning {
+		w.low[i], w.high[i] = w.high[i], w.low[i]
+	}
+}
+
+// pool returns the windows of a pooling of x and the options of the pooling op. It returns x too, padded with the value
+// pad if windowOf does so.
 func (c *call) pool(x tensor, pad float64) (padded tensor, w window, options []frontend.WindowOption) {
 	x, w = c.windowOf(x, c.mustInts("kernel_shape"), pad)
 	options = append(w.options(), frontend.Dilation(w.dilation...))
@@ -242,33 +254,33 @@ func (c *call) pool(x tensor, pad float64) (padded tensor, w window, options []f
 func averagePool(c *call) tensor { return c.averagePoolOf(c.x(0)) }
 
 // averagePoolOf builds AveragePool of x. With count_include_pad, a window's sum is divided by the number of elements of
-// the window, and otherwise by the number of elements of x in it. If x has only a valid part (c.mask), the divisor
-// counts valid elements only.
-func (c *call) averagePoolOf(x tensor) tensor {
-	whole := x
-	x, w, options := c.pool(x, 0)
-	padding := c.flag("count_include_pad", false)
-	if !padding {
+// the window, and otherwise by the number of elements of x in it. If x is valid in part (c.mask), the divisor counts
+// valid elements only.
+func (c *call) averagePoolOf(given tensor) tensor {
+	x, w, options := c.pool(given, 0)
+	countsPadding := c.flag("count_include_pad", false)
+	if !countsPadding {
 		options = append(options, frontend.ExcludePadding())
 	}
 	y := x.AvgPool(w.kernel, options...)
 	switch {
-	case whole != x && !padding:
-		share, _, _ := c.pool(c.b.Full(x.DType(), 1, slices.Concat(ir.ShapeOf(1, 1), whole.Shape()[2:])), 0)
+	case x != given && !countsPadding: // divide by the share of elements that are no padding
+		share, _, _ := c.pool(c.b.Full(x.DType(), 1, slices.Concat(ones(2), given.Shape()[2:])), 0)
 		return y.Div(share.AvgPool(w.kernel, options...))
 	case c.mask == nil:
 		return y
-	case !padding: // of the sums, divided by numbers of elements, and not of valid ones
+	case !countsPadding: // divide by the share of elements that are valid
 		share := c.mask.valid.Cast(x.DType()).Broadcast(slices.Concat(ones(2), x.Shape()[2:]))
 		return y.Div(share.AvgPool(w.kernel, options...))
 	}
-	// The last windows may reach past the padding after the valid elements, and do not count what is there.
+	// The last windows may reach past the padding after the valid elements, and do not count what is there. So replace
+	// the divisor, the number of counted elements with all of x, by the number with the valid part.
 	axis := c.mask.axis
 	i := axis - 2
 	places := ones(x.Rank())
 	places[axis] = y.Dim(axis)
 	start := c.b.Iota(ir.I32, axis, places).Affine(float64(w.stride[i]), float64(-w.low[i]))
-	counted := func(end tensor) tensor {
+	counted := func(end tensor) tensor { // the elements along the axis of each window, up to the padding after `end`
 		room := end.AddScalar(float64(w.high[i] + w.dilation[i] - 1)).Sub(start)
 		return room.Div(room.Lit(float64(w.dilation[i]))).Clamp(1, float64(w.kernel[i])).Cast(y.DType())
 	}
@@ -278,7 +290,7 @@ func (c *call) averagePoolOf(x tensor) tensor {
 // maxPool builds MaxPool, with indices if a second result is wanted.
 func maxPool(c *call) []*value {
 	x, w, options := c.pool(c.x(0), math.Inf(-1))
-	columns := c.flag("storage_order", false) // the order of the indices
+	columns := c.flag("storage_order", false) // indices count in column-major order
 	if x != c.x(0) && c.wants(1) {
 		c.fail("its padding depends on an extent, and its indices too: fix the symbol's value")
 	}
@@ -297,9 +309,9 @@ func volume(list []int) int {
 	return n
 }
 
-// lpPool builds LpPool: the p-th root of the sum of p-th powers in each window. It computes the sum as a mean times the
-// number of elements of a window. The mean counts only elements and padding, so lpPool first pads with zeros up to the
-// end of the last window.
+// lpPool builds LpPool: the p-th root of the sum of p-th powers in each window. The sum is computed as a mean times the
+// number of elements of a window. The mean does not count what is past the padding, so the padding is first extended to
+// the end of the last window.
 func lpPool(c *call) tensor {
 	x, w, _ := c.pool(c.x(0), 0)
 	ceil, rank := c.flag("ceil_mode", false), x.Rank()
@@ -319,8 +331,9 @@ func lpPool(c *call) tensor {
 		Powf(1 / p)
 }
 
-// overhang returns by how many elements the last window extends beyond the padding at the end, along axis i with
-// ceil_mode. The last window begins at an element or in the padding before the elements, and not in the padding after.
+// overhang returns the number of elements by which the last window extends beyond the padding at the end of axis i,
+// with ceil_mode. The last window begins at an element or in the padding before the elements, and not in the padding
+// after.
 func (w window) overhang(c *call, i int, extent ir.Dim) int {
 	if w.stride[i] == 1 {
 		return 0
@@ -360,15 +373,15 @@ func globalLpPool(c *call) tensor {
 	return x.Abs().Powf(p).SumKeep(axesFrom(2, x.Rank())...).Powf(1 / p)
 }
 
-// maxUnpool writes elements back to the indices that MaxPool has found. The indices count over the whole tensor.
+// maxUnpool builds MaxUnpool: it writes elements to the indices that MaxPool has found, which count over the whole
+// tensor.
 func maxUnpool(c *call) tensor {
 	x, at, to := c.x(0), c.x(1), c.unpooledShape()
 	y := x.MaxUnpool(at, to)
 	if !c.has(2) {
 		return y
 	}
-	// Indices refer to a tensor of the shape that the pooling implies. If the node asks for a larger shape, pad the
-	// result.
+	// Indices refer to a tensor of the shape that the pooling implies. For a larger output_shape, pad the result.
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
 	for i, d := range c.dims(2) {
 		more, err := d.Less(to[i])

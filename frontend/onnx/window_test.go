@@ -142,3 +142,18 @@ func TestConvOfAnySize(t *testing.T) {
 		}
 	}
 }
+
+// TestStrideOfZero expects an error for strides and dilations that are not positive, in all ways of padding.
+func TestStrideOfZero(t *testing.T) {
+	for _, auto := range []string{"NOTSET", "SAME_UPPER"} {
+		for _, name := range []string{"strides", "dilations"} {
+			m := model(19, graph(inputs(port("x", float, 1, 1, 8)), weights(floats("w", countedUp(3), 1, 1, 3)),
+				nodes(node("Conv", names("x", "w"), names("y"), intsAttr(name, 0), textAttr("auto_pad", auto))),
+				outputs("y")))
+			want := "attribute " + name + " is [0]"
+			if _, err := onnx.NewReader(m, onnx.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s of 0 with %s: error %v", name, auto, err)
+			}
+		}
+	}
+}
