@@ -23,19 +23,19 @@ type importer struct {
 	weights    map[string]*ir.Data
 	taken      map[string]bool              // names of inputs and weights
 	outputs    [][]string                   // see File.Outputs
-	validParts map[string]ir.Found          // by output
-	found      map[string]foundExtent       // by symbol
+	validParts map[string]ir.Found          // by output: its valid part
+	found      map[string]foundExtent       // by symbol: see foundExtent
 	loops      []string                     // outputs that report whether a loop would have run beyond its bound
-	checks     []string                     // outputs that report whether a run found other numbers than ops take
+	checks     []string                     // outputs that report whether a run found a number that an op does not take
 	constants  map[*Graph]map[string]*value // initializers
 	problems   []Unsupported
 	needed     []string          // inputs with values that must be known when the graph is built
 	symbols    []string          // symbolic extents of inputs, by the file's names
 	least      map[string]int64  // their minimum values, by the same names
-	longer     map[string]int64  // minimum lengths needed to build some nodes
-	derived    map[string]ir.Dim // extents of inputs that nodes need to follow from others
-	same       map[string]string // extents of inputs that must equal an earlier one, by the builds before: its name
-	joined     map[string]string // the same for extents that this build found; see agree
+	longer     map[string]int64  // by extent: a larger minimum that a node needs; for the next build
+	derived    map[string]ir.Dim // by extent: an expression that a node needs it to equal; for the next build
+	same       map[string]string // by extent: the earlier extent that it must equal, as builds before found
+	joined     map[string]string // like same, as this build found; for the next build (see agree)
 	names      map[string]string // by the file's name of an extent: its symbol
 	spellings  map[string]string // by symbol: the file's name
 	calls      int               // number of nodes built, counting functions and unrolled loops each time
@@ -46,8 +46,9 @@ type importer struct {
 
 func newImporter(f *File, o Options) *importer {
 	return &importer{file: f, options: o, weights: map[string]*ir.Data{}, taken: map[string]bool{},
-		validParts: map[string]ir.Found{}, found: map[string]foundExtent{}, constants: map[*Graph]map[string]*value{}, longer: map[string]int64{},
-		derived: map[string]ir.Dim{}, same: map[string]string{}, joined: map[string]string{}}
+		validParts: map[string]ir.Found{}, found: map[string]foundExtent{}, constants: map[*Graph]map[string]*value{},
+		longer: map[string]int64{}, derived: map[string]ir.Dim{}, same: map[string]string{},
+		joined: map[string]string{}}
 }
 
 // Limits of the expansion of functions and loops. Without them a small file could expand without end.
@@ -62,10 +63,10 @@ type scope struct {
 	values map[string]*value
 	opsets map[string]int64
 	attrs  map[string]*Attribute // attributes of the function; nil for a graph
-	uses   map[string]int        // by name: the number of nodes that read it
+	uses   map[string]int        // by name: the number of nodes and outputs that read it
 }
 
-// find returns the value of a name, or nil.
+// find returns the value of a name in the scope or in those around it, or nil.
 func (s *scope) find(name string) *value {
 	for ; s != nil; s = s.outer {
 		if v, ok := s.values[name]; ok {
@@ -75,7 +76,7 @@ func (s *scope) find(name string) *value {
 	return nil
 }
 
-// nodeError is the panic with which building a node fails. It is recovered for each node.
+// nodeError is the value of the panic by which building a node fails. Function caught recovers it.
 type nodeError struct{ err error }
 
 // errMissing is the error of a node that fails only because an earlier node, which computes its input, failed. Only
@@ -107,7 +108,7 @@ func (im *importer) main() {
 	}
 }
 
-// uses counts, by name, how many nodes and outputs of a graph read it.
+// uses returns, for each name, how many nodes and outputs of the graph read it.
 func (g *Graph) uses() map[string]int {
 	uses := usesOf(g.Nodes)
 	for _, out := range g.Outputs {
@@ -116,7 +117,7 @@ func (g *Graph) uses() map[string]int {
 	return uses
 }
 
-// usesOf counts, by name, how many nodes read it.
+// usesOf returns, for each name, how many of the nodes read it.
 func usesOf(nodes []*Node) map[string]int {
 	uses := map[string]int{}
 	for _, n := range nodes {
@@ -125,7 +126,7 @@ func usesOf(nodes []*Node) map[string]int {
 	return uses
 }
 
-// initializers adds the constants of a graph to its scope. It keeps them for the next time, because the body of a loop
+// initializers adds the constants of a graph to its scope s. It keeps them in im.constants, because the body of a loop
 // may be built many times.
 func (im *importer) initializers(g *Graph, s *scope) {
 	if known, ok := im.constants[g]; ok {
@@ -153,11 +154,11 @@ func (im *importer) problem(node, op string, err error) *value {
 }
 
 // input declares an input of the model, or takes its constant value from the options. For an input that vkc does not
-// support it notes a problem, and returns a value that counts as missing.
+// support, it records a problem and returns a value that counts as missing.
 func (im *importer) input(in Value) *value {
 	if d, ok := im.options.Inputs[in.Name]; ok {
-		v := &value{name: in.Name, data: d, unsigned: dataTypes[in.Type.Elem].unsigned && in.Type.Kind == KindTensor}
-		return v
+		unsigned := dataTypes[in.Type.Elem].unsigned && in.Type.Kind == KindTensor
+		return &value{name: in.Name, data: d, unsigned: unsigned}
 	}
 	if types, ok := im.options.Lists[in.Name]; ok && in.Type.Kind != KindTensor {
 		return im.listInput(in, types)
@@ -167,9 +168,8 @@ func (im *importer) input(in Value) *value {
 	}
 	t := in.Type.Elem.DType()
 	if t == ir.Invalid {
-		return im.problem(in.Name, "input", fmt.Errorf("it is of %s (type %d), which vkc does not "+
-			"support", in.Type.Elem,
-			in.Type.Elem))
+		return im.problem(in.Name, "input", fmt.Errorf("it is of %s (type %d), which vkc does not support",
+			in.Type.Elem, in.Type.Elem))
 	}
 	if !in.Type.HasShape {
 		im.needed = append(im.needed, in.Name)
@@ -187,8 +187,8 @@ func (im *importer) input(in Value) *value {
 	return v
 }
 
-// listInput declares each element of a sequence as an input NAME.0, NAME.1 and so on. An optional tensor becomes an
-// input under its own name.
+// listInput declares each element of a sequence as an input NAME.0, NAME.1 and so on. types has the elements' types. An
+// optional tensor becomes an input under its own name.
 func (im *importer) listInput(in Value, types []ir.Type) *value {
 	list := &value{name: in.Name, isList: true}
 	single := in.Type.Kind == KindOptional && (in.Type.Of == nil || in.Type.Of.Kind == KindTensor)
@@ -208,8 +208,8 @@ func (im *importer) listInput(in Value, types []ir.Type) *value {
 	return list
 }
 
-// extent returns the dim for an extent of an input: a number, the value in Options.Dims, an expression over symbols, or
-// a symbol. name is the extent's name in Options.
+// extent returns extent d of an input: a number, the replacement in Options.Dims, an expression over symbols, or a
+// symbol. name is the extent's name in Options.
 func (im *importer) extent(d Dim, name string) ir.Dim {
 	if d.Size >= 0 {
 		return ir.D(int(d.Size))
@@ -232,8 +232,8 @@ func (im *importer) extent(d Dim, name string) ir.Dim {
 	return n
 }
 
-// symbol returns the dim for an extent that has a name: the replacement in Options.Dims, or a symbol with the bound
-// of Options.Bounds.
+// symbol returns the extent with the given name: the replacement in Options.Dims, or a symbol with the bound of
+// Options.Bounds.
 func (im *importer) symbol(name string) ir.Dim {
 	for im.same[name] != "" {
 		name = im.same[name]
@@ -248,13 +248,13 @@ func (im *importer) symbol(name string) ir.Dim {
 	if !ok {
 		bound = DefaultBound
 	}
+	// Symbols begin at 0, so an extent with a minimum is a symbol plus the minimum.
 	least := im.least[name]
-	// A minimum above 0 is added to a symbol that counts from 0.
 	return ir.Symbol(im.names[name], bound-int(least)).Plus(least)
 }
 
-// atLeast fails the current node if d may be less than n. If d depends on a single extent of an input, the graph is
-// then rebuilt with a larger minimum for that extent.
+// atLeast fails the current node if d may be less than n. If d depends on a single extent of an input, atLeast records
+// a larger minimum of that extent in im.longer, and the graph is built again.
 func (im *importer) atLeast(d ir.Dim, n int64) {
 	if d.Add >= n {
 		return
@@ -273,9 +273,9 @@ func (im *importer) atLeast(d ir.Dim, n int64) {
 	im.fail("%s must be at least %d", d, n)
 }
 
-// agree is called with extents that the current op requires to be equal. If an extent of an input differs from
-// another extent, agree fails, and the importer builds the graph again with one extent in place of the other. A run
-// then checks that the extents of its inputs are equal.
+// agree states that the current op requires equal extents. If an extent of an input differs from another of the
+// extents, agree records in im.joined or im.derived that they are equal, and fails. The graph is then built again with
+// one extent in place of the other, and a run checks that the extents of its inputs are equal.
 func (im *importer) agree(extents ...ir.Dim) {
 	failed, first := false, extents[0]
 	for _, d := range extents[1:] {
@@ -303,7 +303,7 @@ func (im *importer) agree(extents ...ir.Dim) {
 	}
 }
 
-// ownExtent returns the name of the extent of an input that d is, or "".
+// ownExtent returns the name of d if d is just an extent of an input, and no expression. Otherwise it returns "".
 func (im *importer) ownExtent(d ir.Dim) string {
 	if name := im.spellings[d.Sym]; name != "" && d == im.symbol(name) {
 		return name
@@ -311,8 +311,9 @@ func (im *importer) ownExtent(d ir.Dim) string {
 	return ""
 }
 
-// output makes a value of the main graph an output, under the model's name for it. Elements of a sequence get numbers.
-// If only the first elements along an axis are valid (value.valid), another output, NAME.count, has their number.
+// output makes the value of an output of the model an output of the graph, under the same name. Elements of a sequence
+// become outputs NAME.0, NAME.1 and so on. If a value is valid in part (value.valid), output NAME.count has the number
+// of valid elements.
 func (im *importer) output(out Value, s *scope) {
 	var names []string
 	one := func(name string, v *value) {
@@ -340,7 +341,7 @@ func (im *importer) output(out Value, s *scope) {
 	im.outputs = append(im.outputs, names)
 }
 
-// try calls do, which builds a node, and records its error. ok reports whether it succeeded.
+// try calls do, which builds a node, and records its error as a problem. ok reports whether do succeeded.
 func (im *importer) try(node, op string, do func()) (ok bool) {
 	err := caught(do)
 	if err != nil && !errors.Is(err, errMissing) {
@@ -367,8 +368,8 @@ func caught(do func()) (err error) {
 	return nil
 }
 
-// nodes builds nodes in order. After a failure it goes on with the next node, so that all errors are found; the failed
-// node's results are missing.
+// nodes builds nodes in order and adds their results to scope s. After a failure it goes on with the next node, so that
+// all errors are found. The results of the failed node are marked as missing.
 func (im *importer) nodes(nodes []*Node, s *scope) {
 	for _, n := range nodes {
 		results, ok := im.node(n, s)
@@ -404,8 +405,8 @@ func (n *Node) op() string {
 	return n.Op
 }
 
-// node builds a node: by a function of the model, or by its op's row. ok is false if it fails; the importer then goes
-// on with other nodes, to report all errors.
+// node builds a node: by a function of the model, or by its op's row. ok is false if it fails. The error is then
+// recorded.
 func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 	c := &call{importer: im, node: n, scope: s, consumed: &consumed{}}
 	ok = im.try(n.title(), n.op(), func() {
@@ -454,8 +455,8 @@ func (im *importer) node(n *Node, s *scope) (results []*value, ok bool) {
 	return results, ok
 }
 
-// byRow builds the node, already in the form of the newest opset, by its op's row: from known dims, as a constant, or
-// as ops.
+// byRow builds the node, which is in the form of the newest opset, by its op's row. The result is computed on dims (see
+// row.fold), as a constant, or by ops.
 func (c *call) byRow(row *row) []*value {
 	if row.fold != nil {
 		if v := row.fold(c); v != nil {
@@ -482,7 +483,7 @@ func (c *call) byRow(row *row) []*value {
 	return c.ofPartlyValid(build)
 }
 
-// evaluated returns the values of tensors of a separate graph, which f builds.
+// evaluated builds tensors in a separate graph, by f, and returns their values.
 func evaluated(f func(b *frontend.Builder) []tensor) []*ir.Data {
 	var nodes []*ir.Node
 	g, err := frontend.Build("constant", func(b *frontend.Builder) {
@@ -493,7 +494,7 @@ func evaluated(f func(b *frontend.Builder) []tensor) []*ir.Data {
 		}); err != nil {
 			panic(nodeError{err})
 		}
-		b.Output("some", b.Const(0)) // a graph has one
+		b.Output("some", b.Const(0)) // a graph must have an output
 	})
 	if err != nil {
 		panic(nodeError{err})
@@ -505,8 +506,8 @@ func evaluated(f func(b *frontend.Builder) []tensor) []*ir.Data {
 	return data
 }
 
-// folded computes a node with constant inputs, in a separate graph that is run at once. It returns nil if the node
-// depends on an input or is too large.
+// folded computes a node with constant inputs at once, in a separate graph. It returns nil if an input is not constant,
+// or if inputs or results are too large.
 func (c *call) folded(build func(c *call) []*value) []*value {
 	// The node is built again with constants, by an importer of its own, so that it leaves no nodes in the graph.
 	scratch := newImporter(c.file, Options{})

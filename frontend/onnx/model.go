@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -95,7 +96,7 @@ type Value struct {
 	Type Type
 }
 
-// Kind distinguishes single tensors from values made of tensors.
+// Kind says whether a value is a tensor or consists of tensors.
 type Kind int
 
 // The kinds of values. For a sequence or optional, dtype and shape describe its elements.
@@ -116,9 +117,9 @@ type Type struct {
 	Of       *Type // of the elements of a sequence or optional
 }
 
-// Dim is an extent: a number, or an extent that is known only in a run, with a name or without.
+// Dim is an extent: a number, or symbolic, with a name or without.
 type Dim struct {
-	Size int64 // -1 if it is known only in a run
+	Size int64 // -1 if it is symbolic
 	Name string
 }
 
@@ -147,22 +148,24 @@ var dataTypes = map[DataType]dataType{
 // scalar returns a row for a type with an equivalent dtype, or with none.
 func scalar(name string, t ir.DType) dataType { return dataType{name: name, dtype: t} }
 
-// The numbers of float, the default of many ops, of double, and of uint8.
+// ONNX's numbers of some types.
 const (
 	float32Type = 1
 	uint8Type   = 2
+	int64Type   = 7
 	float64Type = 11
 )
 
 // DType returns the dtype that vkc computes in, or ir.Invalid.
 func (t DataType) DType() ir.DType { return dataTypes[t].dtype }
 
-// Bytes returns the size in a file of that many elements, or 0 for types without a size.
+// Bytes returns the size in bytes of that many elements in a file, or 0 for types that vkc does not support.
 func (t DataType) Bytes(elems int64) int64 {
 	if t.DType() == ir.Invalid {
 		return 0
 	}
-	return elems*int64(t.DType().Bits()/8) + (elems*int64(t.DType().Bits()%8)+7)/8
+	bits := int64(t.DType().Bits())
+	return elems*(bits/8) + ceil.Div(elems*(bits%8), 8) // in two parts, so that elems*bits cannot overflow
 }
 
 // String returns ONNX's name of the type.
@@ -248,8 +251,8 @@ func eachNode(nodes []*Node, visit func(n *Node)) {
 	}
 }
 
-// Tensors lists the constants of a model: the initializers of its graphs, and the values of Constant nodes. A value has
-// the name of its node's result.
+// Tensors lists the constants of a model: the initializers of its graphs, and the values of Constant nodes. A value of
+// a Constant node has the name of the node's result.
 func (m *Model) Tensors() []*Tensor {
 	list := slices.Clone(m.Graph.Initializers)
 	m.eachNode(func(n *Node) {
@@ -264,28 +267,34 @@ func (m *Model) Tensors() []*Tensor {
 			return
 		}
 		for _, a := range n.Attributes {
-			t := &Tensor{}
-			switch a.Type {
-			case AttrTensor:
-				if a.Tensor == nil {
-					continue
-				}
-				*t = *a.Tensor
-			case AttrFloat, AttrFloats:
-				t.Type = float32Type
-			case AttrInt, AttrInts:
-				t.Type = 7 // INT64
-			default:
-				continue
+			if t := a.constant(); t != nil {
+				t.Name = n.Outputs[0]
+				list = append(list, t)
 			}
-			if a.Type == AttrFloats || a.Type == AttrInts {
-				t.Dims = []int64{int64(len(a.Floats) + len(a.Ints))}
-			}
-			t.Name = n.Outputs[0]
-			list = append(list, t)
 		}
 	})
 	return list
+}
+
+// constant returns the value of an attribute of a Constant node as a tensor without a name. Numbers have their type and
+// shape, but no content. It returns nil for attributes of other types.
+func (a *Attribute) constant() *Tensor {
+	switch a.Type {
+	case AttrTensor:
+		if a.Tensor != nil {
+			t := *a.Tensor
+			return &t
+		}
+	case AttrFloat:
+		return &Tensor{Type: float32Type}
+	case AttrFloats:
+		return &Tensor{Type: float32Type, Dims: []int64{int64(len(a.Floats))}}
+	case AttrInt:
+		return &Tensor{Type: int64Type}
+	case AttrInts:
+		return &Tensor{Type: int64Type, Dims: []int64{int64(len(a.Ints))}}
+	}
+	return nil
 }
 
 // attr returns the attribute of that name, or nil.

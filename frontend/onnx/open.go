@@ -174,11 +174,11 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// maxBuilds is how often a graph is built again with larger minimum extents, or with extents that follow from others.
+// maxBuilds is the largest number of times that a graph is built.
 const maxBuilds = 8
 
-// build builds the graph. Some facts about extents, such as that two are equal, come up only while it is built. Then
-// build starts again with these facts, at most maxBuilds times.
+// build builds the graph. While building, it may find facts about extents, for example that two are equal. It then
+// builds the graph again with these facts.
 func (f *File) build(options Options) error {
 	options, err := options.check(f.Model)
 	if err != nil {
@@ -190,8 +190,8 @@ func (f *File) build(options Options) error {
 	}
 	var im *importer
 	var g *ir.Graph
-	symbols, spellings, least := f.Model.symbols(), f.Model.spellings(), map[string]int64{}
-	same := map[string]string{}
+	symbols, spellings := f.Model.symbols(), f.Model.spellings()
+	least, same := map[string]int64{}, map[string]string{} // facts: minimum extents, and equal ones
 	for range maxBuilds {
 		im = newImporter(f, options)
 		im.least, im.names, im.spellings, im.same = least, symbols, spellings, same
@@ -212,12 +212,7 @@ func (f *File) build(options Options) error {
 		maps.Copy(options.Dims, im.derived)
 	}
 	if len(im.problems) > 0 {
-		slices.Sort(im.needed)
-		unsupported := &UnsupportedError{Path: f.src.Path, Nodes: im.problems, Inputs: slices.Compact(im.needed)}
-		for _, symbol := range im.symbols {
-			unsupported.Dims = append(unsupported.Dims, im.names[symbol])
-		}
-		return unsupported
+		return im.unsupported()
 	}
 	if err != nil {
 		return fmt.Errorf("onnx: %s: %w", f.src.Path, err)
@@ -226,8 +221,18 @@ func (f *File) build(options Options) error {
 	return g.SetOutputInfo(ir.OutputInfo{Found: im.validParts, Loops: im.loops, Mismatches: im.checks})
 }
 
-// joinedBounds returns bounds in which an extent has the bound of one that equals it, unless it has its own. joined
-// maps extents to equal ones.
+// unsupported returns the error for a model with nodes that cannot be built.
+func (im *importer) unsupported() error {
+	slices.Sort(im.needed)
+	e := &UnsupportedError{Path: im.file.src.Path, Nodes: im.problems, Inputs: slices.Compact(im.needed)}
+	for _, extent := range im.symbols {
+		e.Dims = append(e.Dims, im.names[extent])
+	}
+	return e
+}
+
+// joinedBounds returns bounds with a bound for each extent that replaces another: without a bound of its own, it gets
+// the bound of the extent that it replaces. joined maps the replaced extents to their replacements.
 func joinedBounds(bounds map[string]int, joined map[string]string) map[string]int {
 	bounds = maps.Clone(bounds)
 	for _, name := range slices.Sorted(maps.Keys(joined)) {

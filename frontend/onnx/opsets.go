@@ -10,16 +10,16 @@ import (
 // change describes how an op changed in an opset. Rows only know the newest form.
 type change struct {
 	opset int64
-	// gone lists attributes that the op no longer has. If such an attribute occurs from this opset on, it is an error,
-	// because it would be ignored.
+	// gone lists attributes that the op no longer has. From this opset on such an attribute is an error, because it
+	// would be ignored.
 	gone []string
-	// older converts the node from the previous opset's form to this one's and calls newer. It may also convert the
-	// results back. If the two forms have nothing in common, it builds the node itself.
+	// older builds a node in the form of the previous opset. It converts the node to the form of this opset and calls
+	// newer, and may also convert the results back. If the forms have nothing in common, it does not call newer.
 	older func(c *call, newer func() []*value) []*value
 }
 
-// changes lists the changes of each op of ONNX's own domain: of its form, a default, or its meaning. The changes of an
-// op are in the order of opsets.
+// changes lists the changes of each op of ONNX's own domain, in the order of opsets. A change is in the op's attributes
+// and inputs, in a default, or in its meaning.
 var changes map[string][]change
 
 // init fills changes. A declaration cannot, because ops with subgraphs refer to it.
@@ -110,8 +110,8 @@ func onNode(change func(c *call)) func(c *call, newer func() []*value) []*value 
 	}
 }
 
-// instead returns the function older (see type change) of a change after which the op has nothing in common with its
-// previous form. It builds that form as the given other op.
+// instead returns the function older (see type change) of a change that gave the op another meaning. The older form is
+// built as another op.
 func instead(op string) func(c *call, newer func() []*value) []*value {
 	return func(c *call, _ func() []*value) []*value {
 		row := domains[""][op]
@@ -134,7 +134,7 @@ func leftOut(name string) func(c *call, newer func() []*value) []*value {
 	return onNode(func(c *call) { c.setAttr(name, nil) })
 }
 
-// Each of the following variables and functions is a change, or the function older of one. Its comment says how the op
+// The following variables and functions are changes, or functions for the field older. Their comments say how the op
 // was before.
 
 // outputsByName drops attribute output_sequence, which also said whether a result exists.
@@ -168,7 +168,7 @@ func (c *call) toInput(name string, i int) {
 	c.setInput(i, &value{data: d})
 }
 
-// setInput replaces input i. Other readers of the node are not affected.
+// setInput replaces input i of this call. The model's node stays unchanged.
 func (c *call) setInput(i int, v *value) {
 	c.in = slices.Clone(c.in)
 	for len(c.in) <= i {
@@ -177,7 +177,7 @@ func (c *call) setInput(i int, v *value) {
 	c.in[i] = v
 }
 
-// setAttr replaces an attribute. nil removes it. Other readers of the node are not affected.
+// setAttr replaces an attribute in this call, or removes it if a is nil. The model's node stays unchanged.
 func (c *call) setAttr(name string, a *Attribute) {
 	n := *c.node
 	n.Attributes = slices.DeleteFunc(slices.Clone(n.Attributes), func(old *Attribute) bool { return old.Name == name })
@@ -188,21 +188,22 @@ func (c *call) setAttr(name string, a *Attribute) {
 	c.node = &n
 }
 
-// defaultInt sets an attribute to its former default, unless the node has it.
+// defaultInt sets an attribute to its former default n if the node lacks it.
 func (c *call) defaultInt(name string, n int64) {
 	if !c.hasAttr(name) {
 		c.setAttr(name, &Attribute{Type: AttrInt, Int: n})
 	}
 }
 
-// defaultFloat sets an attribute to its former default, unless the node has it.
+// defaultFloat sets an attribute to its former default f if the node lacks it.
 func (c *call) defaultFloat(name string, f float32) {
 	if !c.hasAttr(name) {
 		c.setAttr(name, &Attribute{Type: AttrFloat, Float: f})
 	}
 }
 
-// renameText sets an attribute to its former default, unless the node has it, and replaces former names of values.
+// renameText replaces the former names of an attribute's values by the new ones, in `names`. `otherwise` is the former
+// default.
 func (c *call) renameText(name, otherwise string, names map[string]string) {
 	text := c.textAttr(name, otherwise)
 	if other, ok := names[text]; ok {
@@ -235,7 +236,8 @@ func ones(n int) ir.Shape { return slices.Repeat(ir.Shape{ir.D(1)}, max(0, n)) }
 // alignedOperand is the change of binary ops in opset 7. Before, attribute axis aligned the second operand at an axis
 // of the first one, instead of at the innermost axis.
 var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *call) {
-	if has := c.hasAttr("axis"); !c.flag("broadcast", false) || !has {
+	broadcast, hasAxis := c.flag("broadcast", false), c.hasAttr("axis") // reads both attributes
+	if !broadcast || !hasAxis {
 		return
 	}
 	x, y := c.shapeOf(c.input(0)), c.shapeOf(c.input(1))
@@ -243,14 +245,14 @@ var alignedOperand = []change{{7, []string{"axis", "broadcast"}, onNode(func(c *
 	c.setInput(1, c.reshaped(c.in[1], slices.Concat(y, ones(len(x)-at-len(y)))))
 })}}
 
-// ofChannels builds BatchNormalization of an opset before 9, in which attribute spatial allowed statistics for each
-// element instead of each channel. It fails for these.
+// ofChannels converts BatchNormalization of an opset before 9. With attribute spatial 0 it had statistics for each
+// element instead of each channel, which vkc does not support.
 func ofChannels(c *call) {
 	c.only("spatial", 1, "statistics are those of channels")
 	c.setAttr("spatial", nil)
 }
 
-// testedIfSaid builds a normalization of an old opset, in which attribute is_test said that the node is not in
+// testedIfSaid converts BatchNormalization of an old opset, in which attribute is_test said that the node is not in
 // training mode.
 func testedIfSaid(c *call) {
 	if c.flag("is_test", false) && c.wants(1) {
@@ -259,8 +261,7 @@ func testedIfSaid(c *call) {
 	c.setAttr("is_test", nil)
 }
 
-// trainedWhereWanted builds a normalization of an old opset, which was in training mode if a node read its further
-// results.
+// trainedWhereWanted converts BatchNormalization of an old opset, which was in training mode if it had further results.
 func trainedWhereWanted(c *call) {
 	if c.wants(1) {
 		c.setAttr("training_mode", &Attribute{Type: AttrInt, Int: 1})
@@ -299,21 +300,21 @@ func scalePerGroup(c *call) {
 			continue // one group per channel
 		}
 		each := x[1].Static() / max(1, v.Dim(0).Static())
-		c.setInput(i, &value{tensor: v.Unsqueeze(1).Broadcast(v.Shape(), each).Reshape(x[1]), from: c.in[i].from})
+		c.setInput(i, &value{tensor: repeatEach(v, 0, each).Reshape(x[1]), from: c.in[i].from})
 	}
 }
 
-// flattened builds an op along an axis, such as Softmax, of an opset before 13. There the op takes the axis and all
-// later axes as a single axis. current imports the op as later opsets define it.
-func flattened(c *call, current func() []*value) []*value {
+// flattened builds an op along an axis, such as Softmax, of an opset before 13, in which the axis and all later axes
+// counted as a single axis. newer builds the op as later opsets define it.
+func flattened(c *call, newer func() []*value) []*value {
 	s := c.shapeOf(c.input(0))
 	axis := c.axis(c.intAttr("axis", 1), len(s))
 	c.setAttr("axis", &Attribute{Type: AttrInt, Int: int64(axis)})
 	if axis == len(s)-1 {
-		return current() // there is only one such axis
+		return newer()
 	}
 	c.setInput(0, c.reshaped(c.in[0], slices.Concat(s[:axis], ir.Shape{c.numel(s[axis:])})))
-	results := current()
+	results := newer()
 	for i, v := range results {
 		results[i] = c.reshaped(v, s)
 	}
@@ -359,8 +360,8 @@ func slopePerChannel(c *call) {
 	}
 }
 
-// oneAxisRepeated builds Tile of an old opset, which repeated only one axis, given by input 2, as often as input 1
-// said.
+// oneAxisRepeated converts Tile of an old opset, which repeated a single axis: input 1 had the number of repeats, and
+// input 2 the axis.
 func oneAxisRepeated(c *call) {
 	repeats := ones(len(c.shapeOf(c.input(0))))
 	repeats[c.axis(c.ints(2)[0], len(repeats))] = ir.D(c.ints(1)[0])

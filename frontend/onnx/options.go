@@ -37,8 +37,7 @@ type NameError struct{ what string }
 
 func (e *NameError) Error() string { return e.what }
 
-// check returns a *NameError if the model lacks a name. Otherwise it returns the options with extents spelled as in the
-// file.
+// check returns the options with extents spelled as in the file, or a *NameError for a name that the model lacks.
 func (o Options) check(m *Model) (Options, error) {
 	var err error
 	spelling := m.spellings()
@@ -48,7 +47,7 @@ func (o Options) check(m *Model) (Options, error) {
 	if o.Bounds, err = spelled(o.Bounds, spelling); err != nil {
 		return o, err
 	}
-	// The names that each option may have.
+	// extents, bounded and inputs are the names that the options may have.
 	extents := slices.Concat(m.spelled(), slices.DeleteFunc(m.extentNames(), func(name string) bool {
 		return m.expressionOf(name) == ""
 	}))
@@ -74,7 +73,7 @@ func (o Options) check(m *Model) (Options, error) {
 			continue
 		}
 		known := slices.Clone(option.known)
-		if option.flag == "--dim" || option.flag == "--bound" { // as their users spell the names
+		if option.flag == "--dim" || option.flag == "--bound" { // show extents by their symbols
 			symbols := m.symbols()
 			for k, name := range known {
 				known[k] = cmp.Or(symbols[name], name)
@@ -94,8 +93,8 @@ func (o Options) check(m *Model) (Options, error) {
 	return o, nil
 }
 
-// spelled returns values with the names of extents, which are its keys, in the file's spelling. Keys that are no
-// extents stay. It returns an error for an extent under two names.
+// spelled returns values with its keys, names of extents, in the file's spelling. spelling maps symbols to that. Keys
+// that are no symbols stay. It returns an error for an extent under two names.
 func spelled[T any](values map[string]T, spelling map[string]string) (map[string]T, error) {
 	if values == nil {
 		return nil, nil
@@ -113,8 +112,8 @@ func spelled[T any](values map[string]T, spelling map[string]string) (map[string
 }
 
 // Extents lists the symbols of the inputs' symbolic extents, in order. A symbol is the model's name of the extent, or
-// else made of input and axis, and in both cases converted to an identifier. For an extent with an expression as its
-// name, Extents lists the symbols in the expression.
+// the names of input and axis such as x_0, converted to an identifier. For an extent with an expression as its name,
+// Extents lists the symbols in the expression.
 func (m *Model) Extents() []string {
 	names, symbols := m.spelled(), m.symbols()
 	for i, name := range names {
@@ -159,7 +158,7 @@ func (m *Model) symbols() map[string]string {
 		for n := 2; taken[id]; n++ {
 			end := fmt.Sprintf("_%d", n)
 			id = SymbolOf(name)
-			id = id[:min(len(id), 64-len(end))] + end // an identifier has at most 64 bytes
+			id = id[:min(len(id), maxIdent-len(end))] + end
 		}
 		symbols[name], taken[id] = id, true
 	}
@@ -175,8 +174,10 @@ func (m *Model) spellings() map[string]string {
 	return all
 }
 
-// SymbolOf converts an extent's name in a file to an identifier. Two names may give the same one; symbols then adds a
-// number.
+// maxIdent is the largest number of bytes of an identifier (see ir.IsIdent).
+const maxIdent = 64
+
+// SymbolOf converts an extent's name in a file to an identifier. Different names may give the same identifier.
 func SymbolOf(name string) string {
 	if ir.IsIdent(name) {
 		return name
@@ -190,11 +191,11 @@ func SymbolOf(name string) string {
 	if s == "" || s[0] >= '0' && s[0] <= '9' {
 		s = "n" + s
 	}
-	return s[:min(len(s), 64)] // the longest identifier (ir.IsIdent)
+	return s[:min(len(s), maxIdent)]
 }
 
-// spelled lists the names of extents that a user may set, in the file's spelling. For an expression such as 2*s0 these
-// are its symbols.
+// spelled lists the names of extents that a user may set, in the file's spelling. An expression such as 2*s0
+// contributes its symbols.
 func (m *Model) spelled() []string {
 	var names []string
 	for _, name := range m.extentNames() {
@@ -214,9 +215,9 @@ func (m *Model) spelled() []string {
 	return names
 }
 
-// expressionOf returns the expression in an extent's name, such as "2*s0" or "past + 1". The expression must depend on
-// other extents of the model, or be linear in one symbol, which the extent then determines. It returns "" for a plain
-// name.
+// expressionOf returns the expression in an extent's name, such as "2*s0" or "past + 1", without spaces. It returns ""
+// for a plain name. Extents of the model must determine the symbols of the expression: each symbol is an extent too, or
+// the expression is linear in its only symbol.
 func (m *Model) expressionOf(name string) string {
 	text := strings.ReplaceAll(name, " ", "")
 	d, err := ir.ParseDimOf(text, anyExtent)
@@ -234,7 +235,7 @@ func (m *Model) expressionOf(name string) string {
 // anyExtent returns a symbol for a name, for parsing expressions.
 func anyExtent(symbol string) (ir.Dim, error) { return ir.Symbol(symbol, DefaultBound), nil }
 
-// extentNames lists the names, as Options has them, of the inputs' extents that are not numbers.
+// extentNames lists the names of the inputs' symbolic extents, as extentName returns them.
 func (m *Model) extentNames() []string {
 	var names []string
 	for _, in := range m.Graph.Inputs {
@@ -247,9 +248,9 @@ func (m *Model) extentNames() []string {
 	return names
 }
 
-// ForInputs returns options for runs with the inputs of an example: their extents become numbers, unless the options
-// name them, and the inputs whose names are in constants become constants of the graph. A model that cannot be built
-// for all inputs may be possible then.
+// ForInputs returns options for runs with inputs like the example. Their extents become numbers, except those that the
+// options set already. Inputs with names in `constants` become constants of the graph. Some models cannot be built for
+// all inputs, but can be built for these.
 func (m *Model) ForInputs(o Options, example map[string]*ir.Data, constants []string) Options {
 	o.Dims, o.Inputs = maps.Clone(o.Dims), maps.Clone(o.Inputs)
 	if o.Dims == nil {
@@ -278,7 +279,7 @@ func (m *Model) ForInputs(o Options, example map[string]*ir.Data, constants []st
 	return o
 }
 
-// hasSpelling reports whether dims has an extent under the name of its symbol.
+// hasSpelling reports whether a key of dims is the symbol of the extent that the file calls name.
 func hasSpelling(dims map[string]ir.Dim, spelling map[string]string, name string) bool {
 	for symbol := range dims {
 		if spelling[symbol] == name {

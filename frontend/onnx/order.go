@@ -25,11 +25,11 @@ func (n *Node) reads(visit func(name string)) {
 	}
 }
 
-// ordered sorts nodes topologically, so that each comes after the nodes that compute its inputs. A node that comes
-// after a reader of its result moves to just before its first reader; the others keep their order. ordered returns an
-// error if two nodes make the same result, or if there is a cycle.
+// ordered sorts nodes topologically, so that each comes after the nodes that compute its inputs. A node after a reader
+// of its result moves to just before its first reader. Other nodes keep their order. ordered returns an error if two
+// nodes make the same result, or if there is a cycle.
 func ordered(nodes []*Node) ([]*Node, error) {
-	maker := map[string]int{}
+	maker := map[string]int{} // by result: the index of the node
 	for i, n := range nodes {
 		for _, name := range n.Outputs {
 			if other, ok := maker[name]; ok && name != "" {
@@ -73,7 +73,8 @@ func depthFirst(nodes []*Node, needs [][]int) ([]*Node, error) {
 		for len(stack) > 0 {
 			top := stack[len(stack)-1]
 			if len(needs[top]) == 0 {
-				out, done[top] = append(out, nodes[top]), true
+				out = append(out, nodes[top])
+				done[top] = true
 				stack = stack[:len(stack)-1]
 				continue
 			}
@@ -94,10 +95,11 @@ func depthFirst(nodes []*Node, needs [][]int) ([]*Node, error) {
 	return out, nil
 }
 
-// namedNodes is how many nodes of a cycle an error names.
+// namedNodes is the largest number of nodes of a cycle that an error names.
 const namedNodes = 10
 
-// circleError returns the error for a cycle of nodes, in which each reads a result of the next one.
+// circleError returns the error for a cycle of nodes. Each node reads a result of the next one, and the last of the
+// first.
 func circleError(circle []*Node) error {
 	if len(circle) == 1 {
 		return fmt.Errorf("%s reads its own result, so no order can compute it", circle[0].titleAndOp())

@@ -28,8 +28,8 @@ type Case struct {
 // folder once.
 func Cases(folder string) ([]Case, error) { return cases(folder, ".", map[string]bool{}) }
 
-// cases returns the test cases in folder/name and below. A case is a model.onnx with a folder of data; a model with
-// several has a case for each. seen has the folders that were visited.
+// cases returns the test cases in folder/name and below: a case for each folder of data of each model.onnx. seen has
+// the folders that were visited, which it skips.
 func cases(folder, name string, seen map[string]bool) (list []Case, err error) {
 	dir := filepath.Join(folder, name)
 	path, err := filepath.EvalSymlinks(dir)
@@ -42,12 +42,12 @@ func cases(folder, name string, seen map[string]bool) (list []Case, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		is, err := os.Stat(filepath.Join(dir, e.Name()))
+		info, err := os.Stat(filepath.Join(dir, e.Name()))
 		switch {
 		case err != nil && e.Type()&os.ModeSymlink != 0: // a link to nothing
 		case err != nil:
 			return nil, err
-		case is.IsDir():
+		case info.IsDir():
 			below, err := cases(folder, filepath.Join(name, e.Name()), seen)
 			if err != nil {
 				return nil, err
@@ -59,18 +59,18 @@ func cases(folder, name string, seen map[string]bool) (list []Case, err error) {
 				return nil, err
 			}
 			for _, set := range sets {
-				of := name
+				caseName := name
 				if len(sets) > 1 {
-					of += "/" + strings.TrimPrefix(filepath.Base(set), "test_data_set_")
+					caseName += "/" + strings.TrimPrefix(filepath.Base(set), "test_data_set_")
 				}
-				list = append(list, Case{Name: filepath.ToSlash(of), Folder: dir, Data: set})
+				list = append(list, Case{Name: filepath.ToSlash(caseName), Folder: dir, Data: set})
 			}
 		}
 	}
 	return list, nil
 }
 
-// escaped returns a pattern that matches only the given path.
+// escaped returns a pattern for filepath.Glob that matches only the given path.
 func escaped(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
@@ -170,8 +170,8 @@ func (c *caseInputs) addList(in Value, list []*ir.Data) {
 	c.lists[in.Name] = types
 }
 
-// open opens the model. At first all inputs are free and all extents symbolic. As long as the model cannot be built, it
-// makes more inputs constant, and at last the extents numbers.
+// open opens the model with no input constant and all extents symbolic. While the model cannot be built, it makes the
+// inputs constant that the error names, and at last it makes the extents numbers.
 func (c *caseInputs) open(path string) (*File, error) {
 	o := Options{Inputs: map[string]*ir.Data{}, Lists: c.lists}
 	for {

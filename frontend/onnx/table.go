@@ -7,22 +7,24 @@ import (
 	"github.com/vkc-go/vkc/frontend"
 )
 
-// row builds an op of ONNX in the form of the newest opset; changes has the older forms.
+// row says how an op of ONNX is built, in the form of the newest opset. Variable changes has the older forms.
 type row struct {
+	// build builds the op's nodes and returns the results.
 	build func(c *call) []*value
-	// fold, if set, computes integers that may depend on symbols, such as shapes. It returns nil if its inputs are not
-	// such integers.
+	// fold, if set, is tried before build. If the inputs are integers that may depend on symbols, such as shapes, it
+	// computes the result while the graph is built. Otherwise it returns nil.
 	fold func(c *call) *value
-	// buildsConstants says that build also handles constants.
+	// buildsConstants says that build is also called if all inputs are constants. Otherwise they are computed at once.
 	buildsConstants bool
-	// takesPartlyValid says that build handles inputs with a valid part (see validPart), and marks those of results.
+	// takesPartlyValid says that build handles inputs with a valid part (see validPart), and marks the valid parts of
+	// results.
 	takesPartlyValid bool
 	// leftOut lists attributes that build does not read, with the reason why they cannot change a result. Any other
 	// attribute that build has not read is an error.
 	leftOut map[string]string
 }
 
-// leaves returns the row with an additional unread attribute, and the reason.
+// leaves returns the row with an additional attribute that build does not read, and the reason why.
 func (r row) leaves(attribute, because string) row {
 	all := map[string]string{attribute: because}
 	maps.Copy(all, r.leftOut)
@@ -30,7 +32,7 @@ func (r row) leaves(attribute, because string) row {
 	return r
 }
 
-// table is the rows of ops, by name.
+// table has the rows of ops by name.
 type table map[string]row
 
 // domains has the tables of all domains, each joined from the tables of its families.
@@ -49,7 +51,7 @@ func init() {
 	}
 }
 
-// joined returns one table with the rows of all. No two may have the same op.
+// joined returns one table with the rows of all tables. It panics if two tables have the same op.
 func joined(tables ...table) table {
 	all := table{}
 	for _, t := range tables {
@@ -63,8 +65,7 @@ func joined(tables ...table) table {
 	return all
 }
 
-// findRow returns the row that says how an op of a domain is built. If there is none, the error gives the reason, if
-// vkc knows one.
+// findRow returns the row of an op of a domain. If there is none, the error has the reason, as far as it is known.
 func findRow(domain, op string) (*row, error) {
 	rows, known := domains[domain]
 	row, ok := rows[op]
@@ -80,26 +81,26 @@ func findRow(domain, op string) (*row, error) {
 	return nil, fmt.Errorf("vkc does not support this op")
 }
 
-// tensorOp makes a row of a function that makes one tensor.
+// tensorOp returns the row of an op with a single result, which f builds.
 func tensorOp(f func(c *call) frontend.Tensor) row {
 	return row{build: func(c *call) []*value { return one(f(c)) }}
 }
 
-// foldedOp makes a row of a function that makes one tensor, for an op that can also compute shapes, by fold.
+// foldedOp is tensorOp for an op that fold can also compute on shapes. See row.fold.
 func foldedOp(fold func(c *call) *value, f func(c *call) frontend.Tensor) row {
 	row := tensorOp(f)
 	row.fold = fold
 	return row
 }
 
-// manyOp makes a row of a function that makes several results.
+// manyOp returns the row of an op with several results, which f builds.
 func manyOp(f func(c *call) []*value) row { return row{build: f} }
 
-// passOp makes a row of a function that makes several values, for an op that passes values on, or looks at their parts
-// itself.
+// passOp is manyOp for an op that passes its inputs on in any form, also constants and inputs with a valid part.
 func passOp(f func(c *call) []*value) row {
 	return row{build: f, buildsConstants: true, takesPartlyValid: true}
 }
 
-// controlOp makes a row of a function that makes several values, for an op that looks at its inputs' forms itself.
+// controlOp is manyOp for an op that looks itself whether its inputs are constants, or that must not be computed at
+// once.
 func controlOp(f func(c *call) []*value) row { return row{build: f, buildsConstants: true} }

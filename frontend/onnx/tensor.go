@@ -119,8 +119,8 @@ func (t *Tensor) data(x *externals) (*ir.Data, error) {
 	return d, nil
 }
 
-// packed returns the values of a tensor whose type has less than 8 bits. Each of its integers is a byte with several
-// values.
+// packed returns the values of a tensor with elements of less than 8 bits. Each number in t.integers is a byte with
+// several elements.
 func (t *Tensor) packed(dims []int, x *externals) (*ir.Data, error) {
 	d := &ir.Data{DType: t.Type.DType(), Dims: dims, Bytes: t.raw}
 	want, err := d.DType.BytesFor(int64(d.Elems()))
@@ -147,7 +147,7 @@ func (t *Tensor) packed(dims []int, x *externals) (*ir.Data, error) {
 	return d, nil
 }
 
-// encode returns a tensor with the values in t.integers. For floats of 16 or 8 bits, the integers are their bits.
+// encode returns the values of a tensor from t.integers. Floats of 16 or 8 bits are there as integers with their bits.
 func (t *Tensor) encode(dims []int) (*ir.Data, error) {
 	d, err := ir.NewData(t.Type.DType(), dims...)
 	if err != nil {
@@ -179,7 +179,7 @@ type externals struct {
 // maxExternals is the largest number of files that are open at a time.
 const maxExternals = 4096
 
-// bytes returns the bytes of a tensor that is stored in a separate file. want is their number.
+// bytes returns the bytes of tensor t from a separate file. want is their number by the tensor's type and shape.
 func (x *externals) bytes(t *Tensor, want int64) ([]byte, error) {
 	name := t.external["location"]
 	fault := func(format string, args ...any) error {
@@ -218,8 +218,8 @@ func (x *externals) bytes(t *Tensor, want int64) ([]byte, error) {
 	return all[offset : offset+length : offset+length], nil
 }
 
-// open maps a file in the model's folder into memory, and keeps it for the next tensor. It returns an error for a file
-// outside of the folder, also if a link leads there.
+// open maps a file in the model's folder into memory. It keeps the mapping for further tensors. It returns an error for
+// a file outside of the folder, or for a link to such a file.
 func (x *externals) open(name string) (*mmap.File, error) {
 	if f, ok := x.files[name]; ok {
 		return f, nil
@@ -266,8 +266,8 @@ func (x *externals) close() error {
 	return first
 }
 
-// ReadTensors reads the content of a test's .pb file: a tensor, a sequence or an optional, as t.Kind says. An empty
-// optional gives nil. The tensors alias content.
+// ReadTensors returns the tensors in the content of a test's .pb file: a tensor, a sequence or an optional, as t says.
+// An empty optional has none. name is the file's name, for errors. The tensors alias content.
 func ReadTensors(name string, content []byte, t Type) ([]*ir.Data, error) {
 	r := &reader{src: filefmt.Source{Format: "onnx", Path: name}}
 	var found []*Tensor

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// value is the value of a name in the model. One of data, dims, tensor and list has it; it is converted to another form
-// as needed.
+// value is the value of a name in the model, in one of four forms: data, dims, tensor or list. It is converted to
+// another form as needed.
 type value struct {
 	name string
 	// data is a constant: an initializer, or a folded result.
@@ -19,27 +19,28 @@ type value struct {
 	dims   ir.Shape
 	scalar bool
 	isDims bool
-	// as is the dtype of dims, if a cast changed it: ir.Invalid stands for i64.
+	// as is the dtype of dims after a cast. ir.Invalid stands for i64.
 	as ir.DType
 	// tensor is a value of the graph.
 	tensor frontend.Tensor
-	// list is a sequence of values; for an optional, one or none.
+	// list has the values of a sequence, or the value of an optional, if it has one. isList says that the value is in
+	// this form.
 	list   []*value
 	isList bool
 	// missing says that the node that computes the value could not be built.
 	missing bool
-	// from lists the inputs of the model that it depends on.
+	// from lists the inputs of the model on which the value depends.
 	from []string
 	// valid, if set, says that only a part of the tensor is valid.
 	valid *validPart
 	// unsigned says that the integers are uint64: see unsigned.go.
 	unsigned bool
-	// conv is the convolution that computed the value; a batch normalization may be folded into it.
+	// conv, if set, is the convolution that computed the value. A batch normalization after it can change its weights.
 	conv *convolution
 }
 
-// smallConstant is the maximum number of elements of a constant that is stored in the graph instead of as a weight:
-// enough for scalars and lists of axes, which passes look at.
+// smallConstant is the largest number of elements of a constant that is stored in the graph instead of as a weight. It
+// is enough for scalars and lists of axes, which passes look at.
 const smallConstant = 16
 
 // maxFolded is the maximum number of elements of a constant expression that is computed while the graph is built.
@@ -51,7 +52,7 @@ func (im *importer) asTensor(v *value) frontend.Tensor {
 	switch {
 	case v.isList:
 		im.fail("%q is a sequence: want a tensor", v.name)
-	// It is in this graph already, or in one around this body.
+	// It is a tensor of this graph, or of a graph around it.
 	case !v.tensor.IsZero() && im.b.Sees(v.tensor):
 	case v.isDims:
 		v.tensor = im.dimsTensor(v)
@@ -65,8 +66,8 @@ func (im *importer) asTensor(v *value) frontend.Tensor {
 	return v.tensor
 }
 
-// weight declares a constant as a weight of the graph, under its name in the model. In functions and subgraphs the name
-// may be taken already; the weight's name then gets a number.
+// weight declares a constant as a weight of the graph, under its name in the model. If another weight or input has that
+// name, such as a constant of another subgraph, it adds a number.
 func (im *importer) weight(v *value) frontend.Tensor {
 	name := v.name
 	for i := 1; im.taken[name]; i++ {
@@ -82,7 +83,7 @@ func (im *importer) dimsTensor(v *value) frontend.Tensor {
 	return castTo(im.longDims(v), v.dimsType())
 }
 
-// dimsType returns the dtype of dims.
+// dimsType returns the dtype of a value in the form dims.
 func (v *value) dimsType() ir.DType {
 	if v.as == ir.Invalid {
 		return ir.I64
@@ -122,8 +123,8 @@ func (im *importer) longDims(v *value) frontend.Tensor {
 	return parts[0].Concat(0, parts[1:]...)
 }
 
-// dimsOf returns the integers of a value, which may depend on symbols, and whether it is a scalar. ok is false if the
-// value is no short list of integers that are known when the graph is built.
+// dimsOf returns the integers of a vector or scalar, which may depend on symbols, and whether it is a scalar. ok is
+// false if the value is not known when the graph is built, or is no short list of integers.
 func dimsOf(v *value) (s ir.Shape, scalar, ok bool) {
 	if v.isDims {
 		return v.dims, v.scalar, true

@@ -23,20 +23,19 @@ type reader struct {
 	depth    int // nesting of graphs or types
 }
 
-// field is a field of a message: its number and its value, which is an integer or bytes. pos is its position in the
-// file.
+// field is a field of a message: its number and its value.
 type field struct {
 	num   protowire.Number
+	typ   protowire.Type // says which of bytes and value has the value
 	bytes []byte
 	value uint64
-	pos   int64
-	typ   protowire.Type
+	pos   int64 // of the value in the file
 }
 
-// fields calls visit for each field of a protobuf message. b is the message, and pos is its position in the file, for
-// errors.
+// fields calls visit for each field of the protobuf message b. pos is the message's position in the file, for errors.
 func (r *reader) fields(b []byte, pos int64, visit func(f field) error) error {
-	if r.messages++; r.messages > maxMessages {
+	r.messages++
+	if r.messages > maxMessages {
 		return r.src.Errorf(pos, "more than %d messages: a model never has as many", maxMessages)
 	}
 	for len(b) > 0 {
@@ -45,7 +44,7 @@ func (r *reader) fields(b []byte, pos int64, visit func(f field) error) error {
 			return r.src.Errorf(pos, "this is not a field of a protobuf message: %v", protowire.ParseError(n))
 		}
 		f := field{num: num, typ: typ}
-		rest, m := b[n:], 0
+		rest, m := b[n:], 0 // m is the size of the value
 		switch typ {
 		case protowire.VarintType:
 			f.value, m = protowire.ConsumeVarint(rest)
@@ -63,7 +62,7 @@ func (r *reader) fields(b []byte, pos int64, visit func(f field) error) error {
 		if m < 0 {
 			return r.src.Errorf(pos, "field %d: %v", num, protowire.ParseError(m))
 		}
-		// The position of the contents, after the tag and the length.
+		// The value comes after the tag and, for bytes, the length.
 		f.pos = pos + int64(n+m-len(f.bytes))
 		if err := visit(f); err != nil {
 			return err
@@ -112,8 +111,8 @@ func (r *reader) ints(f field, to *[]int64) error {
 	return nil
 }
 
-// fixed appends the little-endian numbers of a field, which has one or, packed, several. size is the size of a number
-// in bytes. If one field has all numbers, the slice aliases the file.
+// fixed appends the little-endian numbers of a field as bytes. A field has one number or, if it is packed, several.
+// size is the size of a number in bytes. If one packed field has all numbers, the slice aliases the file.
 func (r *reader) fixed(f field, size int, to *[]byte) error {
 	one := protowire.Fixed32Type
 	if size == 8 {
@@ -136,7 +135,7 @@ func (r *reader) fixed(f field, size int, to *[]byte) error {
 	return nil
 }
 
-// floats appends the 32-bit floats of a field, which has one or, packed, several.
+// floats appends the 32-bit floats of a field: one or, if the field is packed, several.
 func (r *reader) floats(f field, to *[]float32) error {
 	var raw []byte
 	if err := r.fixed(f, 4, &raw); err != nil {
@@ -281,7 +280,8 @@ func (r *reader) function(b []byte, pos int64) (*Function, error) {
 
 // graph parses a GraphProto, and sorts its nodes.
 func (r *reader) graph(b []byte, pos int64) (*Graph, error) {
-	if r.depth++; r.depth > maxNesting {
+	r.depth++
+	if r.depth > maxNesting {
 		return nil, r.src.Errorf(pos, "graphs are nested more than %d deep", maxNesting)
 	}
 	defer func() { r.depth-- }()
@@ -418,7 +418,8 @@ func (r *reader) value(b []byte, pos int64) (Value, error) {
 
 // typ parses a TypeProto.
 func (r *reader) typ(b []byte, pos int64) (Type, error) {
-	if r.depth++; r.depth > maxNesting {
+	r.depth++
+	if r.depth > maxNesting {
 		return Type{}, r.src.Errorf(pos, "types are nested more than %d deep", maxNesting)
 	}
 	defer func() { r.depth-- }()
@@ -491,9 +492,7 @@ func (r *reader) dim(b []byte, pos int64) (Dim, error) {
 	err := r.fields(b, pos, func(f field) error {
 		switch f.num {
 		case 1:
-			if d.Size = int64(f.value); d.Size < 0 {
-				d.Size = -1 // written by some for "not known"
-			}
+			d.Size = max(int64(f.value), -1) // some exporters write other negative numbers for "not known"
 			return r.want(f, protowire.VarintType)
 		case 2:
 			return r.text(f, &d.Name)
