@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rope writes op rope. It rotates by fractions of a full turn: it multiplies the position by 64 bits of a fraction, and
-// drops whole turns exactly, so that large positions are as precise as small ones.
+// rope writes op rope. The angle of a pair is a position times a fraction of a full turn. The fraction has 64 bits, and
+// whole turns are dropped exactly, so that large positions are as precise as small ones.
 func rope(c *call) string {
 	n, a := c.node, c.node.Attrs()
 	rank := n.Rank()
@@ -43,6 +43,8 @@ func rope(c *call) string {
 	half := func(i int64) string {
 		return c.emit("Gather", []string{words, c.scalar(ir.I64, float64(i))}, attribute{"axis", int64(1)})
 	}
+	// With fraction = high/2^32 + low/2^64, turn is (position*high + position*low/2^32) mod 2^32, in units of 2^-32
+	// turns.
 	whole := c.scalar(ir.I64, 1<<32)
 	position := c.unsqueezed(c.cast(c.arg(1), ir.I64), -1)
 	carry := c.emit("Div", []string{c.emit("Mul", []string{position, half(1)}), whole})
@@ -51,7 +53,7 @@ func rope(c *call) string {
 	// The angles are [outer…, T, pairs]. x has axes between the outer ones and T, and between T and the innermost.
 	angles := c.emit("Mul", []string{turn, c.scalar(ir.F32, 0x1p-31*math.Pi)})
 	axis, outer := axisOf(n, rank), n.Arg(1).Rank()-1
-	var ones []int64
+	var ones []int64 // the axes of extent 1 that the angles get
 	for i := outer; i < axis; i++ {
 		ones = append(ones, int64(i))
 	}
@@ -68,8 +70,8 @@ func ropeTables(c *call) string {
 	return c.rotated(c.as(1, ir.F32), c.as(2, ir.F32), int(tables[len(tables)-1].Add))
 }
 
-// rotated writes a rotation of pairs of the op's first argument, by tables cos and sin of f32. pairs is the number of
-// pairs in the innermost axis. Elements after them stay unchanged.
+// rotated writes a rotation of the first pairs of elements along the innermost axis of the op's first argument. `pairs`
+// is their number, and cos and sin are tables of f32. Elements after the pairs stay unchanged.
 func (c *call) rotated(cos, sin string, pairs int) string {
 	x, rank, t := c.as(0, ir.F32), c.node.Rank(), c.node.DType()
 	inner := c.node.Shape()[rank-1].Add
@@ -104,18 +106,19 @@ func (c *call) rotated(cos, sin string, pairs int) string {
 	return z
 }
 
-// heads has the parts of an attention op.
+// heads has the operands of an attention op.
 type heads struct {
-	t          ir.DType
-	h, g       ir.Dim   // heads of queries, and of keys
-	outer      ir.Shape // before the heads
-	rows, keys ir.Dim   // queries, and keys
-	q, k       string   // values
+	t          ir.DType // in which the op is computed
+	h, g       ir.Dim   // numbers of heads of queries, and of keys
+	outer      ir.Shape // the extents before the heads
+	rows, keys ir.Dim   // numbers of queries, and of keys
+	q, k       string   // the names of queries and keys
 	mask       *ir.Node // or nil
 	sinks      string   // or ""
 }
 
-// attention writes ops attention and attention_lse: as ONNX's Attention if that defines the same, and else in parts.
+// attention writes ops attention and attention_lse: as ONNX's Attention if that defines the same result, and otherwise
+// as matmuls and a softmax.
 func attention(c *call) string {
 	a := c.node.Attrs()
 	q, k := c.node.Arg(0), c.node.Arg(1)
@@ -157,7 +160,7 @@ func (c *call) attentionScale() float64 {
 // attentionOp writes ONNX's op, which has a batch before the heads.
 func (c *call) attentionOp(h heads) string {
 	in := []string{h.q, h.k, c.as(2, h.t)}
-	alone := c.node.Rank() == 3
+	alone := c.node.Rank() == 3 // without a batch
 	if alone {
 		for i, x := range in {
 			in[i] = c.unsqueezed(x, 0)
@@ -177,8 +180,8 @@ func (c *call) attentionOp(h heads) string {
 	return c.rounded(y, h.t)
 }
 
-// seen returns, as bool[rows, keys], which keys each query sees with the causal mask and the window, or "" if it sees
-// all.
+// seen returns a bool[rows, keys]: which keys each query sees with the causal mask and the window. It returns "" if all
+// queries see all keys.
 func (c *call) seen(h heads) string {
 	window := c.node.Attrs().Int("window")
 	if !c.node.Attrs().Bool("causal") || h.rows.Is(1) && window == 0 {
@@ -210,7 +213,8 @@ func (c *call) maskedScores(h heads, q string) string {
 	scores = c.reshaped(scores, slices.Concat(h.outer, ir.Shape{h.h, h.rows, h.keys}))
 	hidden := c.scalar(t, math.Inf(-1))
 	if h.mask != nil {
-		if m := c.value(h.mask); h.mask.DType().IsFloat() {
+		m := c.value(h.mask)
+		if h.mask.DType().IsFloat() {
 			if h.mask.DType() != t {
 				m = c.cast(m, t)
 			}
@@ -225,8 +229,8 @@ func (c *call) maskedScores(h heads, q string) string {
 	return scores
 }
 
-// attentionParts writes attention as matmuls and a softmax. If lse is set, it writes the logarithm of the softmax's
-// denominators instead.
+// attentionParts writes attention as matmuls and a softmax. If lse is set, it writes op attention_lse: the logarithms
+// of the softmax's denominators.
 func (c *call) attentionParts(h heads, lse bool) string {
 	t, rank := h.t, c.node.Arg(0).Rank()
 	// Heads of queries that share keys are an axis of their own: [outer…, G, H/G, rows, D].
@@ -246,7 +250,7 @@ func (c *call) attentionParts(h heads, lse bool) string {
 	if lse {
 		y := c.emit("ReduceLogSumExp", []string{scores, c.ints(last)}, attribute{"keepdims", int64(0)})
 		infinite := c.emit("IsInf", []string{y}, attribute{"detect_negative", int64(0)})
-		// vkc's op has NaN here.
+		// The result is NaN for an infinite sum, as of vkc's op.
 		y = c.emit("Where", []string{infinite, c.scalar(t, math.NaN()), y})
 		return c.rounded(y, t)
 	}

@@ -25,20 +25,15 @@ func constant(c *call) string {
 	return c.constant(c.node.Attrs().Data("data"))
 }
 
-// iota_ writes op iota, the coordinates along an axis: a range that is expanded to the other axes.
+// iota_ writes op iota, the coordinates along an axis: a range that is repeated along the other axes.
 func iota_(c *call) string {
-	s, t := c.node.Shape(), c.node.DType()
+	s := c.node.Shape()
 	axis := axisOf(c.node, len(s))
-	x := c.cast(c.ranged(s[axis]), t)
+	x := c.cast(c.ranged(s[axis]), c.node.DType())
 	if len(s) == 1 {
 		return x
 	}
-	column := make(ir.Shape, len(s))
-	for i := range column {
-		column[i] = ir.D(1)
-	}
-	column[axis] = s[axis]
-	return c.emit("Expand", []string{c.reshaped(x, column), c.shape(s)})
+	return c.spread(x, axis, s)
 }
 
 // ranged returns the coordinates 0, 1, … of an axis, int64[d].
@@ -55,7 +50,8 @@ func axisOf(n *ir.Node, rank int) int {
 	return axis
 }
 
-// cast returns a value as a dtype that has its value.
+// cast returns value x as dtype t, which must represent it or round it as ONNX does. See function cast for other
+// values.
 func (w *writer) cast(x string, t ir.DType) string {
 	attrs := []attribute{{"to", elemType(t)}}
 	switch {
@@ -67,17 +63,19 @@ func (w *writer) cast(x string, t ir.DType) string {
 	return w.emit("Cast", []string{x}, attrs...)
 }
 
-// as returns an argument in a dtype.
+// as returns argument i as dtype t.
 func (c *call) as(i int, t ir.DType) string {
-	if n := c.node.Arg(i); n.DType() == t {
+	n := c.node.Arg(i)
+	switch {
+	case n.DType() == t:
 		return c.arg(i)
-	} else if n.DType().IsBlock() {
+	case n.DType().IsBlock():
 		return c.decoded(n, t)
 	}
 	return c.cast(c.arg(i), t)
 }
 
-// truth returns a value as a bool.
+// truth returns value x of dtype t as a bool.
 func (w *writer) truth(x string, t ir.DType) string {
 	if t == ir.Bool {
 		return x
@@ -116,7 +114,7 @@ func cast(c *call) string {
 	return y
 }
 
-// integer returns a scalar of an integer dtype. The number past the largest int64 means that.
+// integer returns a scalar of an integer dtype. For v = 2^63, which no int64 has, it returns the largest int64.
 func (w *writer) integer(t ir.DType, v float64) string {
 	if v >= 1<<63 {
 		return w.constant(&ir.Data{DType: t, Bytes: []byte{255, 255, 255, 255, 255, 255, 255, 127}})
@@ -133,14 +131,14 @@ func integerRange(t ir.DType) (least, most float64) {
 	return -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1) - 1
 }
 
-// inside returns the number of a float dtype that is nearest to a limit of an integer dtype and not past it. The
-// limit of i64 is given as 2^63, the nearest float64, which is past it.
+// inside returns the number of float dtype t that is nearest to limit and not past it. limit is a limit of an integer
+// dtype. For i64 it is 2^63, the nearest float64 to the largest int64, but the result is below 2^63.
 func inside(limit float64, t ir.DType) float64 {
 	if v := ir.RoundTo(limit, t); v == limit && limit < 1<<63 {
 		return v
 	}
-	low, high := 0.0, math.Abs(limit) // by halves: low is inside, and high is not
-	for range 1100 {                  // more than the bits of a float's exponent and mantissa
+	low, high := 0.0, math.Abs(limit) // bisection: low is inside, and high is not
+	for range 1100 {                  // more steps than a float has bits of exponent and mantissa
 		mid := low + (high-low)/2
 		v := math.Abs(ir.RoundTo(mid, t))
 		if v <= math.Abs(limit) && v < 1<<63 && !math.IsInf(v, 0) {
@@ -181,8 +179,8 @@ func clamp(c *call) string {
 	return c.emit("Clip", in)
 }
 
-// shift writes shifts of integers. ONNX shifts unsigned ones, and by less than their width. Signed ones are multiplied
-// or divided by powers of 2.
+// shift writes shifts of integers. ONNX only has shifts of unsigned integers, by less than their width. Signed integers
+// are multiplied or divided by powers of 2.
 func shift(c *call) string {
 	t, left := c.node.DType(), c.node.Op() == ir.OpShl
 	a, b := c.arg(0), c.arg(1)
@@ -190,13 +188,16 @@ func shift(c *call) string {
 	if t.Kind() == ir.KindUint {
 		past := c.emit("GreaterOrEqual", []string{b, c.scalar(t, float64(width))})
 		by := c.emit("Where", []string{past, c.scalar(t, 0), b})
-		direction := map[bool]string{true: "LEFT", false: "RIGHT"}[left]
+		direction := "RIGHT"
+		if left {
+			direction = "LEFT"
+		}
 		y := c.emit("BitShift", []string{a, by}, attribute{"direction", direction})
 		return c.emit("Where", []string{past, c.scalar(t, 0), y})
 	}
 	a, b = c.cast(a, ir.I64), c.cast(b, ir.I64)
 	if !left {
-		width-- // a shift by more leaves the sign alone
+		width-- // a shift by width-1 or more leaves just the sign
 	}
 	past := c.emit("Or", []string{c.emit("Less", []string{b, c.scalar(ir.I64, 0)}),
 		c.emit("GreaterOrEqual", []string{b, c.scalar(ir.I64, float64(width))})})
@@ -215,7 +216,8 @@ func shift(c *call) string {
 	if left {
 		return c.cast(shifted(a), t)
 	}
-	inverted := c.emit("BitwiseNot", []string{shifted(c.emit("BitwiseNot", []string{a}))}) // of a negative number
+	// Div rounds towards 0, but a shift of a negative number a rounds down: it is ^(^a >> b).
+	inverted := c.emit("BitwiseNot", []string{shifted(c.emit("BitwiseNot", []string{a}))})
 	return c.cast(c.emit("Where", []string{c.emit("Less", []string{a, c.scalar(ir.I64, 0)}), inverted, shifted(a)}), t)
 }
 
@@ -278,13 +280,13 @@ func axesOf(n *ir.Node) []bool {
 	return list
 }
 
-// roll writes op roll, axis by axis: result[i] = x[(i-shift) mod n]. So the result has the elements of x from place
-// (-shift) mod n to the end, and then the elements before that place.
+// roll writes op roll, axis by axis: result[i] = x[(i-shift) mod n]. So the result is the elements of x from coordinate
+// (-shift) mod n on, followed by the elements before that coordinate.
 func roll(c *call) string {
 	x := c.arg(0)
 	for i, shift := range c.node.Attrs().Ints("shifts") {
 		d := c.node.Shape()[i]
-		if shift == 0 || d.Is(0) { // d.Is(0): nothing moves
+		if shift == 0 || d.Is(0) {
 			continue
 		}
 		place, axis := c.remainder(-shift, d), int64(i)
@@ -304,7 +306,7 @@ func (c *call) remainder(a int64, d ir.Dim) string {
 	return c.emit("Mod", []string{c.ints(a), n})
 }
 
-// axesOp returns a function for an op with an input of axes.
+// axesOp returns a function that writes the op's node as the ONNX op `op`, which takes the axes as an input.
 func axesOp(op string) func(c *call) string {
 	return func(c *call) string {
 		axes := c.node.Attrs().Ints("axes")
@@ -315,7 +317,7 @@ func axesOp(op string) func(c *call) string {
 	}
 }
 
-// boolInt returns a bool as ONNX's attributes have it.
+// boolInt returns 1 for true and 0 for false, as ONNX's attributes have bools.
 func boolInt(b bool) int64 {
 	if b {
 		return 1
@@ -323,8 +325,8 @@ func boolInt(b bool) int64 {
 	return 0
 }
 
-// wide returns argument i in a dtype that ONNX's reductions accept, and that dtype: integers of less than 32 bits as
-// i32, and f8 as f32.
+// wide returns argument i in a dtype that ONNX's reductions accept, and the dtype. Integers of less than 32 bits become
+// i32, and floats of 8 bits f32.
 func (c *call) wide(i int) (name string, t ir.DType) {
 	t = c.node.Arg(i).DType()
 	if t.IsFloat() && t.BlockBytes() == 1 {
@@ -336,7 +338,7 @@ func (c *call) wide(i int) (name string, t ir.DType) {
 	return c.arg(i), t
 }
 
-// reduction writes a reduction of x over the op's axes. keep says whether they stay, with extent 1.
+// reduction writes ONNX's reduction op of x over the node's axes. If keep is set, they stay with extent 1.
 func (c *call) reduction(op, x string, keep bool) string {
 	in := []string{x}
 	if axes := c.node.Attrs().Ints("axes"); len(axes) > 0 {
@@ -347,7 +349,7 @@ func (c *call) reduction(op, x string, keep bool) string {
 
 func (c *call) keeps() bool { return c.node.Attrs().Bool("keepdims") }
 
-// reduce returns a function for an op that one of ONNX's reductions computes.
+// reduce returns a function that writes a node as ONNX's reduction op.
 func reduce(op string) func(c *call) string {
 	return func(c *call) string {
 		x, t := c.wide(0)
@@ -379,7 +381,7 @@ func (c *call) mayFoldNone() bool {
 func normP(c *call) string {
 	t, p := computed(c.node.DType()), c.node.Attrs().Float("p")
 	x := c.emit("Abs", []string{c.float(0)})
-	divisor := func(keep bool) string { // the largest magnitude, or 1 where that is 0 or infinite
+	divisor := func(keep bool) string { // the largest magnitude, or 1 if that is 0 or infinite
 		most := c.reduction("ReduceMax", x, keep)
 		none := c.emit("Or", []string{c.emit("IsInf", []string{most}), c.emit("Equal", []string{most, c.scalar(t, 0)})})
 		return c.emit("Where", []string{none, c.scalar(t, 1), most})
@@ -389,21 +391,21 @@ func normP(c *call) string {
 	return c.rounded(c.emit("Mul", []string{root, divisor(c.keeps())}), t)
 }
 
-// variance writes op variance: the squares of the differences from the mean, summed and divided by their number less
-// the correction.
+// variance writes op variance: the sum of the squared differences from the mean, divided by n-correction for n
+// elements.
 func variance(c *call) string {
 	x, t := c.float(0), computed(c.node.DType())
 	d := c.emit("Sub", []string{x, c.reduction("ReduceMean", x, true)})
 	sum := c.reduction("ReduceSum", c.emit("Mul", []string{d, d}), c.keeps())
-	folded := axesOf(c.node)
-	var over ir.Shape
-	for i, e := range c.node.Arg(0).Shape() {
-		if folded[i] {
-			over = append(over, e)
+	isReduced := axesOf(c.node)
+	var reduced ir.Shape // the extents of the axes
+	for i, d := range c.node.Arg(0).Shape() {
+		if isReduced[i] {
+			reduced = append(reduced, d)
 		}
 	}
-	n, err := over.Numel()
-	if err != nil { // over has extents whose product is no dim
+	n, err := reduced.Numel()
+	if err != nil { // an ir.Dim cannot express the product
 		return c.fail("%v", err)
 	}
 	correction := int64(c.node.Attrs().Int("correction"))
@@ -417,8 +419,8 @@ func variance(c *call) string {
 	return c.rounded(c.emit("Div", []string{sum, divisor}), t)
 }
 
-// anyOf writes op any as a sum that is compared with 0, because ONNX reduces no bools. Op all is the negation of any of
-// the negations.
+// anyOf writes ops any and all. ONNX does not reduce bools, so any is a comparison of their sum with 0. For all, it
+// uses all(x) = not any(not x).
 func anyOf(c *call) string {
 	x, inverted := c.arg(0), c.node.Op() == ir.OpAll
 	if inverted {
@@ -444,14 +446,14 @@ func argmax(c *call) string {
 	return c.cast(y, ir.I32)
 }
 
-// scan returns a function that writes a running sum or product by ONNX's op. If the scan restarts after every n
-// elements, the axis is split into parts of n, and the scan goes along each part.
+// scan returns a function that writes a cumulative sum or product as ONNX's op. If the scan restarts after every n
+// elements, the axis is first split into parts of n elements.
 func scan(op string) func(c *call) string {
 	return func(c *call) string {
 		a := c.node.Attrs()
 		x, t := c.wide(0)
 		s, axis := c.node.Shape(), axisOf(c.node, c.node.Rank())
-		at := axis
+		at := axis // the axis of x along which it scans
 		if n := int64(a.Int("restart")); n > 0 {
 			parts, ok := s[axis].Quo(n)
 			if !ok {
@@ -471,7 +473,7 @@ func scan(op string) func(c *call) string {
 	}
 }
 
-// sorted writes ops sort, argsort and topk_indices as TopK. For the first two it takes all elements.
+// sorted writes ops sort, argsort and topk_indices as TopK. For sort and argsort, k is the number of all elements.
 func sorted(c *call) string {
 	a, x := c.node.Attrs(), c.node.Arg(0)
 	axis := axisOf(c.node, x.Rank())
@@ -491,15 +493,15 @@ func sorted(c *call) string {
 	return out[0]
 }
 
-// along returns a function for an op with an axis.
+// along returns a function that writes a node as the ONNX op `op`, with the same axis.
 func along(op string) func(c *call) string {
 	return func(c *call) string {
 		return c.emit(op, []string{c.arg(0)}, attribute{"axis", int64(c.node.Attrs().Int("axis"))})
 	}
 }
 
-// scale returns argument i, a weight or bias of a norm. If it is omitted, scale returns n elements with the value
-// `otherwise`.
+// scale returns argument i, a weight or bias of a norm. If the node lacks it, scale returns a vector of n elements with
+// the value `otherwise`.
 func (c *call) scale(i int, n ir.Dim, otherwise float64) string {
 	switch {
 	case i < len(c.node.Args()):
@@ -535,15 +537,15 @@ func groupNorm(c *call) string {
 		attribute{"num_groups", int64(c.node.Attrs().Int("groups"))}, attribute{"epsilon", c.node.Attrs().Float("eps")})
 }
 
-// batchNorm writes op batch_norm. Its arguments are x, mean, variance, weight and bias; ONNX has mean and variance
-// last.
+// batchNorm writes op batch_norm. Its arguments are x, mean, variance, weight and bias. In ONNX the order is x, weight,
+// bias, mean and variance.
 func batchNorm(c *call) string {
 	channels := c.node.Shape()[1]
 	return c.emit("BatchNormalization", []string{c.arg(0), c.scale(3, channels, 1), c.scale(4, channels, 0), c.arg(1),
 		c.arg(2)}, attribute{"epsilon", c.node.Attrs().Float("eps")})
 }
 
-// l2Normalize writes op l2_normalize: x divided by its norm, which counts as eps if it is smaller.
+// l2Normalize writes op l2_normalize: x / max(norm, eps).
 func l2Normalize(c *call) string {
 	a, x, t := c.node.Attrs(), c.float(0), computed(c.node.DType())
 	norm := c.emit("ReduceL2", []string{x, c.ints(int64(a.Int("axis")))}, attribute{"keepdims", int64(1)})
@@ -576,12 +578,14 @@ func concat(c *call) string {
 // padModes has ONNX's names of modes of padding.
 var padModes = map[string]string{"constant": "constant", "reflect": "reflect", "replicate": "edge", "wrap": "wrap"}
 
-// pad writes op pad. ONNX reflects an axis only once, so the padding must be shorter than the axis.
+// pad writes op pad. It refuses reflections that are not shorter than the axis, because ONNX reflects an axis only
+// once.
 func pad(c *call) string {
 	a := c.node.Attrs()
 	low, high, mode := a.Ints("low"), a.Ints("high"), a.String_("mode")
 	for i, d := range c.node.Arg(0).Shape() {
-		if most := d.Min() - 1; mode == "reflect" && max(low[i], high[i]) > max(most, 0) {
+		most := d.Min() - 1 // the largest padding by reflection
+		if mode == "reflect" && max(low[i], high[i]) > max(most, 0) {
 			return c.fail("ONNX reflects at most %d elements of an axis of %s, and the padding is %d and %d", most, d,
 				low[i], high[i])
 		}

@@ -2,9 +2,9 @@ package export
 
 import "github.com/vkc-go/vkc/ir"
 
-// inside writes the nodes of body into a new scope named name, and returns the scope. bind returns the name of the
-// value of an input or state of the body, perhaps a value of an outer scope. results declares the body's results;
-// inside calls it last.
+// inside writes the nodes of body into a new scope with the given name, and returns the scope. bind returns the value's
+// name for an input or state of the body; it may be a value of an outer scope. inside calls results last, which
+// declares the body's results.
 func (c *call) inside(name string, body *ir.Graph, bind func(leaf *ir.Node) string, results func()) *scope {
 	w := c.writer
 	w.scope = newScope(w.scope, name)
@@ -32,13 +32,18 @@ func (c *call) gives(value string, t ir.Type) {
 	c.scope.outputs = append(c.scope.outputs, port(name, t))
 }
 
-// branch writes op if. Its bodies use the values around them directly, so ONNX's If has no inputs but the condition.
+// branch writes op if as ONNX's If. The only input is the condition, because its bodies read values around them
+// directly.
 func branch(c *call) string {
 	attrs := c.node.Attrs()
 	var bodies []attribute
 	for _, name := range []string{"then", "else"} {
 		body, next := attrs.Graph(name), 0
-		s := c.inside(name, body, func(*ir.Node) string { next++; return c.arg(next) }, func() {
+		bind := func(*ir.Node) string { // the arguments after the condition are the body's inputs, in order
+			next++
+			return c.arg(next)
+		}
+		s := c.inside(name, body, bind, func() {
 			for _, o := range body.Outputs() {
 				c.gives(c.names[o.Node], o.Node.Type())
 			}
@@ -51,13 +56,13 @@ func branch(c *call) string {
 }
 
 // loop writes op loop as ONNX's Loop. The inputs of Loop are the number of trips, the first condition or "", and the
-// first values of the states. If op loop has a condition, the condition is its first state.
+// first values of the states. A loop with a condition (attribute while) has it as its first state.
 func loop(c *call) string {
 	attrs := c.node.Attrs()
-	body, until := attrs.Graph("body"), attrs.Bool("while")
+	body, while := attrs.Graph("body"), attrs.Bool("while")
 	states := body.Leaves(ir.OpState)
 	in := []string{c.number(attrs.Shape("trips")[0]), ""}
-	if until {
+	if while {
 		in[1] = c.arg(0)
 	}
 	for i := range states {
@@ -71,16 +76,16 @@ func loop(c *call) string {
 		next++
 		return c.arg(next - 1)
 	}
-	s := c.inside("body", body, bind, func() { c.loopPorts(body, states, until) })
+	s := c.inside("body", body, bind, func() { c.loopPorts(body, states, while) })
 	out := c.emitAll("Loop", len(states), in, attribute{"body", s})
 	c.results[c.node] = out
 	return out[0]
 }
 
 // loopPorts declares the inputs and results of the body that is being written. The inputs are the number of the trip,
-// the condition and the states. The results are the next condition and the next states. If until is true, the loop ends
-// by a condition, which is its first state. Otherwise the condition passes through unchanged.
-func (c *call) loopPorts(body *ir.Graph, states []*ir.Node, until bool) {
+// the condition and the states. The results are the next condition and the next states. If `while` is set, the
+// condition is the first state. Otherwise it passes through unchanged.
+func (c *call) loopPorts(body *ir.Graph, states []*ir.Node, while bool) {
 	next := map[*ir.Node]string{} // by state
 	for _, state := range states {
 		next[state] = c.names[state]
@@ -91,7 +96,7 @@ func (c *call) loopPorts(body *ir.Graph, states []*ir.Node, until bool) {
 	trip, condition := c.fresh("trip"), c.fresh("going")
 	c.takes(trip, ir.Type{DType: ir.I64})
 	c.takes(condition, ir.Type{DType: ir.Bool})
-	if until {
+	if while {
 		condition = next[states[0]]
 	}
 	c.gives(condition, ir.Type{DType: ir.Bool})

@@ -7,15 +7,16 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// source says where the value of a symbol comes from: input is a scalar, or the extent of an axis of input is
-// mul*symbol+add.
+// source says where the value of a symbol comes from: it is the scalar input if mul is 0, and otherwise the extent of
+// an axis of the input is mul*symbol+add.
 type source struct {
 	input    string
 	axis     int
 	mul, add int64
 }
 
-// measure notes that the axis of an input has an extent, if that determines a symbol better than what is known.
+// measure records that an axis of an input has extent d, if that determines a symbol. Of several extents with the same
+// symbol, it keeps the one with the smallest factor.
 func (w *writer) measure(input string, axis int, d ir.Dim) {
 	if d.IsStatic() || !ir.IsIdent(d.Sym) {
 		return
@@ -25,11 +26,10 @@ func (w *writer) measure(input string, axis int, d ir.Dim) {
 	}
 }
 
-// symbol returns the value of a symbol, int64[1]. The symbol comes from an input of its own, or from the extent of
-// another input, which is mul*symbol+add.
+// symbol returns the value of a symbol, int64[1]. See source.
 func (w *writer) symbol(name string) string {
 	from := w.symbols[name]
-	if from.mul == 0 { // an input, int64
+	if from.mul == 0 { // the input is the symbol, an int64 scalar
 		return w.emit("Unsqueeze", []string{from.input, w.ints(0)})
 	}
 	v := w.emit("Shape", []string{from.input}, attribute{"start", int64(from.axis)},
@@ -79,7 +79,7 @@ func (w *writer) shape(s ir.Shape) string {
 	return w.emit("Concat", parts, attribute{"axis", int64(0)})
 }
 
-// extent computes the text of an extent, such as 2*(S+T)-1 or floor((T+1)/2).
+// extent is a parser of an extent's text, such as 2*(S+T)-1 or floor((T+1)/2), that writes ONNX nodes for its value.
 type extent struct {
 	*writer
 	text string
@@ -128,8 +128,8 @@ func (p *extent) product() string {
 	}
 }
 
-// factor writes a number, a symbol, or a sum in brackets. floor(…) is a division of integers, which ONNX's Div rounds
-// like floor, because extents are not negative.
+// factor writes a number, a symbol, or a sum in brackets. It ignores the word floor before a bracket: the sum is a
+// quotient of integers, which are not negative, so ONNX's Div rounds it down anyway.
 func (p *extent) factor() string {
 	rest := p.text[p.pos:]
 	if strings.HasPrefix(rest, "floor(") {
@@ -139,7 +139,7 @@ func (p *extent) factor() string {
 	if strings.HasPrefix(rest, "(") {
 		p.pos++
 		v := p.sum()
-		p.pos++ // )
+		p.pos++ // the closing bracket
 		return v
 	}
 	end := strings.IndexFunc(rest, func(r rune) bool { return strings.ContainsRune("+-*/()", r) })
@@ -153,25 +153,26 @@ func (p *extent) factor() string {
 	return p.symbol(rest[:end])
 }
 
-// reshaped writes a Reshape of value x to a shape. If at most one extent depends on symbols, it is -1, so that the
+// reshaped writes a Reshape of value x to a shape. If just one extent depends on symbols, it becomes -1, so that the
 // shape is a constant.
 func (w *writer) reshaped(x string, to ir.Shape) string {
-	free, list := 0, make([]int64, len(to))
+	symbolic, hasZero, list := 0, false, make([]int64, len(to))
 	for i, d := range to {
 		list[i] = d.Add
 		if !d.IsStatic() {
-			free, list[i] = free+1, -1
+			symbolic++
+			list[i] = -1
 		} else if d.Add == 0 {
-			free = 2 // in ONNX an extent of 0 copies, unless allowzero is set
+			hasZero = true // in ONNX it means the extent of x, unless allowzero is set
 		}
 	}
-	if free < 2 {
+	if symbolic < 2 && !hasZero {
 		return w.emit("Reshape", []string{x, w.ints(list...)})
 	}
 	return w.emit("Reshape", []string{x, w.shape(to)}, attribute{"allowzero", int64(1)})
 }
 
-// unsqueezed returns a value with more axes of extent 1, at the given places of the result.
+// unsqueezed returns x with additional axes of extent 1. axes has their numbers in the result.
 func (w *writer) unsqueezed(x string, axes ...int64) string {
 	if len(axes) == 0 {
 		return x
@@ -179,7 +180,7 @@ func (w *writer) unsqueezed(x string, axes ...int64) string {
 	return w.emit("Unsqueeze", []string{x, w.ints(axes...)})
 }
 
-// sliced returns the elements of an axis from a start to an end. Both are int64[1].
+// sliced returns the elements of x along an axis from start up to end. Both are int64[1].
 func (w *writer) sliced(x, start, end string, axis int64) string {
 	return w.emit("Slice", []string{x, start, end, w.ints(axis)})
 }

@@ -2,14 +2,14 @@
 //
 //	err := export.WriteFile("model.onnx", g, weights, export.Options{})
 //
-// Each op has a row in one table: a formula of ONNX ops, or a function if it takes more. Ops without an equivalent are
-// refused, all of them at once. The model needs the oldest opset that has all its ops, and opset 21 at least.
+// Each op has a row in one table, which writes it by a formula of ONNX ops or by a function. An error lists all nodes
+// with ops that ONNX cannot express. The model declares the oldest opset with all its ops, but at least opset 21.
 //
 // A symbol becomes a free dimension, with the symbol's name. If it is the extent of no input, it becomes an int64
 // input. A state becomes an input past.NAME and, if a run changes it, an output present.NAME.
 //
-// Weights of q4_0 and q8_0 keep their numbers: as MatMulNBits (domain com.microsoft) in a matmul, else as 8-bit levels
-// with DequantizeLinear. Other block formats become plain f32, because no ONNX op has their numbers.
+// Weights of q4_0 and q8_0 stay quantized: in a matmul as MatMulNBits (domain com.microsoft), and otherwise as int8
+// with DequantizeLinear. Weights of other block formats become f32, because no ONNX op represents them.
 package export
 
 import (
@@ -28,8 +28,9 @@ const DefaultInline = 256 << 20
 
 // Options adjust how a model is written. The zero value suits most models.
 type Options struct {
-	// Inline is the largest size in bytes of all weights together that are written into the model's file. Larger
-	// weights go to a file next to it, with the suffix DataSuffix. 0 means DefaultInline, and a negative number 0.
+	// Inline is the largest size in bytes of all weights together with which they are written into the model's file. If
+	// they are larger, they go to a file next to it, with the suffix DataSuffix. 0 means DefaultInline, and a negative
+	// number means 0.
 	Inline int64
 }
 
@@ -47,7 +48,7 @@ type RefusedError struct {
 	Nodes []Refused
 }
 
-// listed is how many nodes an error lists.
+// listed is the largest number of nodes that an error lists.
 const listed = 20
 
 // Error names the nodes, a line each.
@@ -136,8 +137,8 @@ func (w *writer) writeExternal(path string) (err error) {
 	return atomicfile.WriteFile(path, content, 0o666)
 }
 
-// leastExternal is the size of the smallest tensor in the file of large weights. Readers need small ones, such as
-// shapes, with the graph.
+// leastExternal is the size in bytes of the smallest tensor in the file of large weights. Readers need smaller tensors,
+// such as shapes, in the model's file.
 const leastExternal = 1024
 
 // size returns the size of all tensors in bytes.
@@ -187,15 +188,14 @@ type writer struct {
 	weights   ir.WeightSource
 	scope     *scope
 	tensors   []*tensor
-	constants map[string]string     // names of tensors by their content
+	constants map[string]string     // names of tensors by a key for their content
 	names     map[*ir.Node]string   // of values
-	results   map[*ir.Node][]string // of an if or loop
-	blocks    map[*ir.Node]*tensor  // weights in blocks, decoded only if a use needs that
-	taken     map[string]bool
-	rename    map[string]string // to the names of outputs
+	results   map[*ir.Node][]string // by node of an if or loop: the names of its results
+	taken     map[string]bool       // names that a value or tensor has
+	rename    map[string]string     // by value: the name of the output that it becomes
 	symbols   map[string]source
-	opset     int
-	microsoft bool
+	opset     int  // the oldest opset with all ops so far
+	microsoft bool // an op of ONNX Runtime is used
 	metadata  []message
 	refused   []Refused
 	count     int // of values made so far
@@ -208,7 +208,7 @@ func build(g *ir.Graph, weights ir.WeightSource) (*writer, error) {
 		return nil, err
 	}
 	w := &writer{graph: g, weights: weights, scope: newScope(nil, g.Name), constants: map[string]string{},
-		names: map[*ir.Node]string{}, results: map[*ir.Node][]string{}, blocks: map[*ir.Node]*tensor{},
+		names: map[*ir.Node]string{}, results: map[*ir.Node][]string{},
 		taken: map[string]bool{"": true}, rename: map[string]string{}, symbols: map[string]source{}, opset: leastOpset}
 	if w.scope.name == "" {
 		w.scope.name = "graph"
@@ -242,14 +242,14 @@ func (w *writer) unique(name string) string {
 	return try
 }
 
-// fresh returns a new name that begins with name.
+// fresh returns a new name: the given name with a number.
 func (w *writer) fresh(name string) string {
 	w.count++
 	return w.unique(fmt.Sprintf("%s_%d", name, w.count))
 }
 
-// ports declares the inputs of the ONNX graph: inputs, states (as past.NAME), and symbols that no extent of an input
-// gives.
+// ports declares the inputs of the ONNX graph: the graph's inputs, its states (as past.NAME), and symbols that no
+// extent of an input determines.
 func (w *writer) ports() {
 	// An output keeps its name, so no input may get it.
 	for _, o := range w.graph.Outputs() {
@@ -340,7 +340,8 @@ func (w *writer) declareOutputs() {
 	}
 }
 
-// result makes a value an output. The value gets the output's name unless it already has a name that matters.
+// result makes a value an output. The value gets the output's name. If it is an input, a tensor or another output
+// already, a copy gets the name.
 func (w *writer) result(name string, n *ir.Node) {
 	value := w.names[n]
 	if _, renamed := w.rename[value]; renamed || !w.isMade(value) {
@@ -365,7 +366,7 @@ func (w *writer) node(n *ir.Node) {
 	}
 	for _, a := range n.Args() {
 		if _, ok := w.names[a]; !ok {
-			return // refused, or needs what is
+			return // the argument was refused, or needs a node that was
 		}
 	}
 	r, ok := table[n.Op()]
@@ -374,13 +375,13 @@ func (w *writer) node(n *ir.Node) {
 		return
 	}
 	c := &call{writer: w, node: n}
-	name := ""
-	formula := r.formulaFor(n)
-	if r.build != nil {
+	name, formula := "", r.formulaFor(n)
+	switch {
+	case r.build != nil:
 		name = r.build(c)
-	} else if formula != "" {
+	case formula != "":
 		name = c.formula(formula)
-	} else {
+	default:
 		c.fail("ONNX has no such op for %s", n.Arg(0).DType())
 	}
 	if c.err != nil {
@@ -391,7 +392,8 @@ func (w *writer) node(n *ir.Node) {
 	w.names[n] = name
 }
 
-// emit writes an ONNX node and returns the name of its first result. If the same was computed before, it returns that.
+// emit writes an ONNX node and returns the name of its first result. If an equal node exists already, it returns the
+// name of that node's result.
 func (w *writer) emit(op string, in []string, attrs ...attribute) string {
 	key := fmt.Sprintf("%s(%q)%v", op, in, attrs)
 	for s := w.scope; s != nil; s = s.outer {
@@ -409,8 +411,8 @@ func (w *writer) emitNew(op string, in []string, attrs ...attribute) string {
 	return w.emitAll(op, 1, in, attrs...)[0]
 }
 
-// emitAll writes an ONNX node, and returns the names of its results. op is an op's name, with a domain and a colon
-// before it for an op of ONNX Runtime.
+// emitAll writes an ONNX node, and returns the names of its results. op is the op's name. The op's domain and a colon
+// come before it for an op of ONNX Runtime.
 func (w *writer) emitAll(op string, results int, in []string, attrs ...attribute) (out []string) {
 	domain, name, ok := strings.Cut(op, ":")
 	if !ok {

@@ -39,13 +39,14 @@ func (c *call) value(n *ir.Node) string {
 	return c.names[n]
 }
 
-// formula writes a formula of ONNX ops and returns its value. It has the op's arguments by name, calls such as
-// Add(x, 1), attributes of ONNX after a semicolon, as in Elu(x; alpha=1.0), and the values of the op's attributes in
-// braces, as in {alpha}. Numbers have the dtype of the first argument. Formulas of several ops on floats narrower than
-// f32 are computed in f32, because an op of vkc rounds once.
+// formula writes a formula of ONNX ops and returns its value. A formula consists of arguments of the op by name,
+// numbers, calls such as Add(x, 1), attributes of ONNX after a semicolon, as in Elu(x; alpha=1.0), and values of the
+// op's attributes in braces, as in {alpha}. Numbers have the dtype of the first argument. A formula of several ops on
+// floats narrower than f32 is computed in f32, because an op of vkc rounds only once.
 func (c *call) formula(text string) string {
 	f := &formula{call: c, text: strings.ReplaceAll(text, " ", ""), dtype: c.node.Arg(0).DType()}
-	if t := f.dtype; strings.Count(text, "(") > 1 || t.IsFloat() && t.BlockBytes() == 1 { // ONNX only casts f8
+	severalOps, f8 := strings.Count(text, "(") > 1, f.dtype.IsFloat() && f.dtype.BlockBytes() == 1
+	if severalOps || f8 { // ONNX's ops do not take floats of 8 bits
 		f.dtype = computed(f.dtype)
 	}
 	if t := c.node.DType(); c.node.Op() == ir.OpPow && t.IsInteger() && t != ir.I32 && t != ir.I64 {
@@ -61,6 +62,7 @@ func (c *call) formula(text string) string {
 	return v
 }
 
+// formula is a parser of a formula that writes its ops.
 type formula struct {
 	*call
 	text  string
@@ -68,7 +70,8 @@ type formula struct {
 	dtype ir.DType // of numbers and of float arguments
 }
 
-// computed returns the dtype in which several ONNX ops compute what one op of vkc does.
+// computed returns the dtype in which an op of dtype t is computed if it takes several ONNX ops: at least f32 for
+// floats.
 func computed(t ir.DType) ir.DType {
 	if t.IsFloat() && t.BlockBytes() < 4 {
 		return ir.F32
@@ -76,10 +79,10 @@ func computed(t ir.DType) ir.DType {
 	return t
 }
 
-// float returns a float argument in the dtype in which several ops compute it.
+// float returns float argument i in the dtype that function computed returns.
 func (c *call) float(i int) string { return c.as(i, computed(c.node.Arg(i).DType())) }
 
-// rounded returns a result in the op's dtype.
+// rounded returns y, which has dtype t, in the op's dtype.
 func (c *call) rounded(y string, t ir.DType) string {
 	if t == c.node.DType() {
 		return y
@@ -87,7 +90,7 @@ func (c *call) rounded(y string, t ir.DType) string {
 	return c.cast(y, c.node.DType())
 }
 
-// word reads up to one of the signs of formulas.
+// word reads the text up to the next punctuation of formulas, or to the end.
 func (f *formula) word() string {
 	end := strings.IndexAny(f.text[f.pos:], "(),;=")
 	if end < 0 {
@@ -98,7 +101,7 @@ func (f *formula) word() string {
 	return w
 }
 
-// sign reads a sign and reports whether it is there.
+// sign reads the punctuation s, if it comes next, and reports whether it does.
 func (f *formula) sign(s string) bool {
 	ok := strings.HasPrefix(f.text[f.pos:], s)
 	if ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// isWithin reports whether the elements of a constant are indices into an axis.
+// isWithin reports whether all elements of n are known to be indices into an axis of extent d.
 func isWithin(n *ir.Node, d ir.Dim) bool {
 	if n.Op() == ir.OpIota {
 		extent := n.Shape()[axisOf(n, n.Rank())]
@@ -20,8 +20,8 @@ func isWithin(n *ir.Node, d ir.Dim) bool {
 	return err == nil && !slices.ContainsFunc(list, func(i int64) bool { return i < 0 || i >= d.Min() })
 }
 
-// index returns argument i, a tensor of indices into an axis of extent d. It clamps the indices unless they are known
-// to be in range, because ONNX counts negative indices from the end and refuses larger ones.
+// index returns argument i, a tensor of indices into an axis of extent d, clamped to 0 … d-1. ONNX would count negative
+// indices from the end, and refuse larger ones.
 func (c *call) index(i int, d ir.Dim) string {
 	n, x := c.node.Arg(i), c.arg(i)
 	t := n.DType()
@@ -50,8 +50,9 @@ func gather(op string) func(c *call) string {
 	}
 }
 
-// consecutive returns the coordinates of size elements along an axis, from argument `start` on. It clamps the start so
-// that they fit into the extent. If wrap is set, it takes the coordinates modulo the extent instead.
+// consecutive returns the coordinates of `size` elements along an axis of the given extent. Argument number `start` has
+// the first coordinate, which is clamped so that all fit into the extent. If wrap is set, the coordinates are taken
+// modulo the extent instead.
 func (c *call) consecutive(start int, extent, size ir.Dim, wrap bool) string {
 	from := c.cast(c.arg(start), ir.I64)
 	if wrap {
@@ -63,7 +64,8 @@ func (c *call) consecutive(start int, extent, size ir.Dim, wrap bool) string {
 	return c.emit("Add", []string{c.ranged(size), from})
 }
 
-// dynamicSlice gathers the elements, because vkc and others read no Slice with a computed start.
+// dynamicSlice writes op dynamic_slice as Gather, because vkc and other readers do not support Slice with a computed
+// start.
 func dynamicSlice(c *call) string {
 	s, size := c.node.Arg(0).Shape(), c.node.Attrs().Shape("size")[0]
 	axis := axisOf(c.node, len(s))
@@ -82,7 +84,7 @@ func dynamicUpdateSlice(c *call) string {
 		attribute{"axis", int64(axis)})
 }
 
-// spread repeats a vector of indices along an axis of a shape.
+// spread returns vector x, which lies along an axis of shape s, repeated along the other axes.
 func (c *call) spread(x string, axis int, s ir.Shape) string {
 	column := make(ir.Shape, len(s))
 	for i := range column {
@@ -104,17 +106,17 @@ func (c *call) scatterReduction() string {
 	return cmp.Or(c.node.Attrs().String_("mode"), "none") // modes have ONNX's names
 }
 
-// room returns the base of a scatter with one more element along an axis: updates with an index out of range go there.
-// t is the base's dtype. cut removes the element from the result, and casts it to the op's dtype.
-func (c *call) room(axis int) (base string, t ir.DType, cut func(string) string) {
+// room returns the base of a scatter with one more element along an axis, to which updates with an index out of range
+// go. cut removes that element from the scatter's result, and casts the result to the op's dtype.
+func (c *call) room(axis int) (base string, cut func(result string) string) {
 	n := c.node
-	t = n.Arg(2).DType()
+	t := n.Arg(2).DType()
 	s := slices.Clone(n.Shape())
 	extent := s[axis]
 	s[axis] = ir.D(1)
 	more := c.emit("Expand", []string{c.scalar(t, 0), c.shape(s)})
 	base = c.emit("Concat", []string{c.as(0, t), more}, attribute{"axis", int64(axis)})
-	return base, t, func(y string) string {
+	return base, func(y string) string {
 		y = c.sliced(y, c.ints(0), c.dim(extent), int64(axis))
 		if t != n.DType() {
 			y = c.cast(y, n.DType())
@@ -123,7 +125,8 @@ func (c *call) room(axis int) (base string, t ir.DType, cut func(string) string)
 	}
 }
 
-// orRoom returns indices with those out of range replaced by the extent.
+// orRoom returns indices x in which an index out of range 0 … d-1 is replaced by d, the index of the additional
+// element.
 func (c *call) orRoom(x string, d ir.Dim) string {
 	n := c.number(d)
 	in := c.emit("And", []string{c.emit("GreaterOrEqual", []string{x, c.scalar(ir.I64, 0)}),
@@ -131,16 +134,17 @@ func (c *call) orRoom(x string, d ir.Dim) string {
 	return c.emit("Where", []string{in, x, n})
 }
 
-// scatter writes updates at indices along an axis. Ones out of range go to an element that is cut off.
+// scatter writes ops scatter and scatter_add.
 func scatter(c *call) string {
 	s := c.node.Shape()
 	axis := axisOf(c.node, len(s))
 	return c.scattered(c.cast(c.arg(1), ir.I64), axis)
 }
 
-// scattered writes the updates at indices x, int64, along an axis.
+// scattered writes a scatter of argument 2, the updates, at indices x, int64, along an axis. Updates with an index out
+// of range have no effect.
 func (c *call) scattered(x string, axis int) string {
-	base, _, cut := c.room(axis)
+	base, cut := c.room(axis)
 	return cut(c.emit("ScatterElements", []string{base, c.orRoom(x, c.node.Shape()[axis]), c.arg(2)},
 		attribute{"axis", int64(axis)}, attribute{"reduction", c.scatterReduction()}))
 }
@@ -151,7 +155,7 @@ func indexAdd(c *call) string {
 	return c.scattered(c.spread(c.cast(c.arg(1), ir.I64), axis, c.node.Arg(2).Shape()), axis)
 }
 
-// coordinates returns the rows of indices as int64, and how many each has.
+// coordinates returns argument 1, rows of indices, as int64, and the number of indices in a row.
 func (c *call) coordinates() (x string, n int) {
 	s := c.node.Arg(1).Shape()
 	return c.cast(c.arg(1), ir.I64), int(s[len(s)-1].Add)
@@ -184,7 +188,7 @@ func scatterND(c *call) string {
 	if n > 1 {
 		away = c.emit("Concat", []string{away, c.ints(make([]int64, n-1)...)}, attribute{"axis", int64(0)})
 	}
-	base, _, cut := c.room(0)
+	base, cut := c.room(0)
 	return cut(c.emit("ScatterND", []string{base, c.emit("Where", []string{inside, x, away}), c.arg(2)},
 		attribute{"reduction", c.scatterReduction()}))
 }

@@ -102,7 +102,7 @@ type scope struct {
 	nodes   []*node
 	inputs  []message
 	outputs []message
-	made    map[string]string // results of nodes by what they compute, so that nothing is computed twice
+	made    map[string]string // by op, inputs and attributes: the result of the node with these
 }
 
 // message writes the scope as a GraphProto without initializers. The field numbers are from onnx.proto: 1 is a node, 2

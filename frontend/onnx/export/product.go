@@ -16,8 +16,8 @@ func (w *writer) swapped(x string, rank int) string {
 	return w.emit("Transpose", []string{x}, attribute{"perm", perm})
 }
 
-// matmul writes op matmul: as MatMulNBits by a weight in blocks, as MatMulInteger for 8-bit integers, as Gemm for
-// transposed matrices, and else as MatMul.
+// matmul writes op matmul: as MatMulNBits for a weight in blocks, as MatMulInteger for 8-bit integers, as Gemm for
+// transposed matrices, and otherwise as MatMul.
 func matmul(c *call) string {
 	a, b, attrs := c.node.Arg(0), c.node.Arg(1), c.node.Attrs()
 	ta, tb, t := attrs.Bool("transpose_a"), attrs.Bool("transpose_b"), c.node.DType()
@@ -54,7 +54,7 @@ func (c *call) matmulNBits(f levels) string {
 		attribute{"block_size", int64(blockSize)})
 }
 
-// decoded returns the value of a node in blocks, dequantized to a float dtype.
+// decoded returns the value of a node of a block format, dequantized to float dtype t.
 func (c *call) decoded(n *ir.Node, t ir.DType) string {
 	if !isLeaf(n) { // an op's result was written in f32
 		if t == ir.F32 {
@@ -72,13 +72,15 @@ func (c *call) decoded(n *ir.Node, t ir.DType) string {
 	return c.dequantized(c.signed(n, f), c.scales(n, t, rows...), rank)
 }
 
-// dequantized returns levels times scales. Each scale is for a block of the innermost axis. rank is the levels' rank.
+// dequantized returns levels times scales. Each scale is for a block along the innermost axis of levels. rank is the
+// rank of levels.
 func (c *call) dequantized(levels, scales string, rank int) string {
 	return c.emit("DequantizeLinear", []string{levels, scales}, attribute{"axis", int64(rank - 1)},
 		attribute{"block_size", int64(blockSize)})
 }
 
-// embedding gathers rows. Of a table in blocks it gathers levels and scales, so that only these rows are decoded.
+// embedding writes op embedding as Gather of rows. For a table in blocks it gathers the levels and the scales, so that
+// only the gathered rows are decoded.
 func embedding(c *call) string {
 	table, t := c.node.Arg(0), c.node.DType()
 	ids := c.index(1, table.Shape()[0])
@@ -91,7 +93,7 @@ func embedding(c *call) string {
 	return c.dequantized(rows(c.signed(table, f)), rows(c.scales(table, t, v, width/blockSize)), c.node.Rank())
 }
 
-// matmulID multiplies each row by the matrix that an index picks.
+// matmulID writes op matmul_id: each row times the matrix that an index selects for it.
 func matmulID(c *call) string {
 	x, weights := c.as(0, c.node.DType()), c.as(1, c.node.DType())
 	picked := c.emit("Gather", []string{weights, c.index(2, c.node.Arg(1).Shape()[0])}, attribute{"axis", int64(0)})
@@ -99,8 +101,8 @@ func matmulID(c *call) string {
 	return c.emit("Squeeze", []string{y, c.ints(2)})
 }
 
-// windowAttrs returns ONNX's attributes strides, dilations and pads of a convolution or pooling over a number of axes.
-// stride is the default of strides: 1 for a convolution, and the kernel's shape for a pooling.
+// windowAttrs returns ONNX's attributes strides, dilations and pads, in this order, of a convolution or pooling over a
+// number of axes. stride is the default of strides: ones for a convolution, and the kernel's shape for a pooling.
 func (c *call) windowAttrs(axes int, stride []int64) []attribute {
 	a := c.node.Attrs()
 	filled := func(name string, otherwise int64) []int64 {
@@ -129,7 +131,7 @@ func conv(c *call) string {
 	}
 	x := c.arg(0)
 	if v := c.node.Attrs().Int("padding_value"); v != 0 {
-		pads := attrs[2].value.([]int64) // see windowAttrs
+		pads := attrs[2].value.([]int64)
 		around := slices.Concat([]int64{0, 0}, pads[:axes], []int64{0, 0}, pads[axes:])
 		x = c.emit("Pad", []string{x, c.ints(around...), c.scalar(c.node.Arg(0).DType(), float64(v))})
 		attrs[2].value = make([]int64, 2*axes)
@@ -179,8 +181,8 @@ func pool(c *call) string {
 	return back(y)
 }
 
-// images returns value x with exactly two axes before its `axes` innermost ones, as ONNX Runtime wants it. It also
-// returns a function that gives a result the op's own shape.
+// images returns x, the op's first argument, with exactly two axes before its innermost `axes` axes, as ONNX Runtime
+// requires. back reshapes a result to the op's own shape.
 func (c *call) images(x string, axes int) (image string, back func(y string) string) {
 	s := c.node.Arg(0).Shape()
 	outer := len(s) - axes
@@ -225,9 +227,8 @@ func resize(c *call) string {
 			from := c.node.Arg(0).Shape()[rank-len(size)+i]
 			grown, err := from.Times(scales[2*i]).FloorQuo(scales[2*i+1])
 			if err != nil || grown != to {
-				return c.fail("ONNX's Resize makes %s elements of %s by a scale of %d/%d, but the graph has "+
-					"%s", grown, from,
-					scales[2*i], scales[2*i+1], to)
+				return c.fail("ONNX's Resize makes %s elements of %s by a scale of %d/%d, but the graph has %s", grown,
+					from, scales[2*i], scales[2*i+1], to)
 			}
 		}
 		for i := 0; i < len(scales); i += 2 {
@@ -239,8 +240,8 @@ func resize(c *call) string {
 		attribute{"nearest_mode", "floor"}, attribute{"cubic_coeff_a", -0.75}, attribute{"axes", axes}))
 }
 
-// nearest writes a resize_nearest as a Gather along each axis, if ONNX's Resize would take other elements because it
-// rounds coordinates to f32. Else, and if an extent is symbolic, it returns "".
+// nearest writes op resize_nearest as a Gather along each axis, if ONNX's Resize would take other elements because it
+// rounds coordinates to f32. Otherwise, or if an extent is symbolic, it returns "".
 func nearest(c *call) string {
 	size, scales := c.node.Attrs().Shape("size"), c.node.Attrs().Ints("scales")
 	if c.node.Op() != ir.OpResizeNearest {
@@ -275,7 +276,7 @@ func nearest(c *call) string {
 	return y
 }
 
-// fourier writes Fourier transforms as DFT, which wants an axis for batches.
+// fourier writes ops fft and rfft as DFT, which requires an axis for batches.
 func fourier(c *call) string {
 	s, x, t := c.node.Shape(), c.arg(0), c.node.DType()
 	real := c.node.Op() == ir.OpRFFT

@@ -8,14 +8,14 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// row says how an op is written: by a formula for the dtypes of a kind, or by a function.
+// row says how an op is written: by a formula for each kind of dtype, or by a function.
 type row struct {
-	float, int, uint, bool string
-	build                  func(c *call) string
-	since                  int // the first opset that has the ops, if leastOpset does not
+	float, int, uint, bool string               // formulas; "" for a kind of dtype that ONNX does not take
+	build                  func(c *call) string // if set, writes the op and returns the name of its result
+	since                  int                  // the first opset that has the ops, if leastOpset does not
 }
 
-// formulaFor returns the formula for the dtype of an op's first argument.
+// formulaFor returns the formula for the dtype of the op's last required argument, or "".
 func (r row) formulaFor(n *ir.Node) string {
 	if len(n.Args()) == 0 {
 		return ""
@@ -33,7 +33,7 @@ func (r row) formulaFor(n *ir.Node) string {
 	return ""
 }
 
-// floats returns a row for floats alone, numbers one for integers too, and all one for bools too.
+// floats returns a row with formula f for floats, numbers for floats and integers, and all for all dtypes.
 func floats(f string) row  { return row{float: f} }
 func numbers(f string) row { return row{float: f, int: f, uint: f} }
 func all(f string) row     { return row{float: f, int: f, uint: f, bool: f} }
@@ -185,9 +185,9 @@ const (
 	atan2  = "Where(Or(Less(a,0),Less(Reciprocal(a),0)),Neg(" + turned + ")," + turned + ")"
 )
 
-// signed and unsigned return formula f, in which a percent sign stands for the divisor b. If b is 0 they give 0,
-// because ONNX does not define division of integers by 0. The divisor is then 1. It is also 1 instead of -1 in
-// signed, because the least integer cannot be divided by -1.
+// signed and unsigned return formula f of integers with a divisor in place of the percent sign. The divisor is argument
+// b. If b is 0, the result is 0 and the divisor 1, because ONNX does not define division by 0. In signed the divisor is
+// also 1 if b is -1, because the least integer cannot be divided by -1.
 func signed(f string) string {
 	return "Where(Equal(b,0),0," + strings.Replace(f, "%", "Where(Or(Equal(b,0),Equal(b,-1)),1,b)", 1) + ")"
 }

@@ -51,7 +51,7 @@ func (t *tensor) message(data string) (message, error) {
 	return m.bytes(9, content), nil
 }
 
-// add adds an initializer and returns its name.
+// add adds an initializer and returns its name, which is the given one or, if that is taken, a similar one.
 func (w *writer) add(name string, t ir.DType, dims []int64, content func() ([]byte, error)) string {
 	n := int64(1)
 	for _, d := range dims {
@@ -63,8 +63,8 @@ func (w *writer) add(name string, t ir.DType, dims []int64, content func() ([]by
 	return x.name
 }
 
-// constant returns the name of an initializer with value d. Equal small values have one initializer. Large ones are
-// compared by their address only.
+// constant returns the name of an initializer with value d. Equal small values share an initializer. Large values share
+// it only if d is the same pointer.
 func (w *writer) constant(d *ir.Data) string {
 	key := fmt.Sprintf("%s%v%x", d.DType, d.Dims, d.Bytes)
 	if len(d.Bytes) > 64 {
@@ -119,7 +119,7 @@ func (w *writer) floats(t ir.DType, list []float64, dims ...int) string {
 	return w.constant(d)
 }
 
-// label names a weight, or a constant in blocks.
+// label returns a name for a weight, or for a constant in blocks.
 func label(n *ir.Node) string {
 	if n.Op() == ir.OpConst {
 		return fmt.Sprintf("blocks_%d", n.ID())
@@ -206,14 +206,15 @@ func extents(s ir.Shape) []int64 {
 	return dims
 }
 
-// levels is a block format with numbers scale*(level-bias), which MatMulNBits and DequantizeLinear have too.
+// levels describes a block format with elements scale*(level-bias), which MatMulNBits and DequantizeLinear can
+// represent.
 type levels struct {
 	bits, bias int
-	// read returns the levels of a block.
+	// read writes the 32 levels of a block to level.
 	read func(block []byte, level *[32]byte)
 }
 
-// scaled has the formats with such numbers. All have a f16 scale for 32 elements.
+// scaled has the block formats that levels can describe. A block has 32 elements and begins with a scale in f16.
 var scaled = map[ir.DType]levels{
 	ir.Q4_0: {bits: 4, bias: 8, read: func(b []byte, level *[32]byte) {
 		for i := range 16 {
@@ -230,7 +231,7 @@ var scaled = map[ir.DType]levels{
 // blockSize is the number of elements of a block of these formats.
 const blockSize = 32
 
-// scales adds the scales of a weight in blocks as dtype t. Each block begins with its scale in f16.
+// scales adds an initializer with the scales of a weight in blocks as dtype t, unless it exists, and returns its name.
 func (w *writer) scales(n *ir.Node, t ir.DType, dims ...int64) string {
 	key := fmt.Sprintf("scales %s %s %v", label(n), t, dims)
 	if have, ok := w.constants[key]; ok {
@@ -260,7 +261,8 @@ func (w *writer) scales(n *ir.Node, t ir.DType, dims ...int64) string {
 	return have
 }
 
-// packed adds the levels of a weight as MatMulNBits has them: bytes of one level or two, the first in the low bits.
+// packed adds an initializer with the levels of a weight as MatMulNBits reads them, unless it exists, and returns its
+// name. A byte has one level of 8 bits, or two of 4 bits with the first in the low bits.
 func (w *writer) packed(n *ir.Node, f levels) string {
 	key := "packed " + label(n)
 	if have, ok := w.constants[key]; ok {
@@ -292,8 +294,8 @@ func (w *writer) packed(n *ir.Node, f levels) string {
 	return have
 }
 
-// signed adds a constant to the model: the quants of a quantized weight as int8, without the bias that makes stored
-// quants unsigned. It returns the constant's name, and adds it once only.
+// signed adds an initializer with the levels of a weight minus the bias as int8, unless it exists, and returns its
+// name.
 func (w *writer) signed(n *ir.Node, f levels) string {
 	key := "signed " + label(n)
 	if have, ok := w.constants[key]; ok {
@@ -306,7 +308,7 @@ func (w *writer) signed(n *ir.Node, f levels) string {
 			return nil, err
 		}
 		out := make([]byte, 0, d.Elems())
-		var level [32]byte // the quants of one block
+		var level [32]byte // of one block
 		for b := d.Bytes; len(b) > 0; b = b[size:] {
 			f.read(b[:size], &level)
 			for _, v := range level {
