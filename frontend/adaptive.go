@@ -3,6 +3,7 @@ package frontend
 import (
 	"fmt"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -24,7 +25,8 @@ func (t Tensor) AdaptiveAvgPool(size ...int) Tensor {
 	return t.unevenAvgPool(from, size)
 }
 
-// pooledExtents returns the extents of the len(size) innermost axes, which are to be pooled to size.
+// pooledExtents returns the extents of the innermost axes, which are to be pooled to size. It fails if that is
+// impossible.
 func (t Tensor) pooledExtents(size []int) []int {
 	refuse := func(want string) {
 		fail("adaptive average pooling", fmt.Errorf("from %s to %v: want %s", t.Shape(), size, want), t)
@@ -57,19 +59,19 @@ func (t Tensor) unevenAvgPool(from, size []int) Tensor {
 	}
 	x, split := t, append(ir.Shape{}, t.Shape()[:outer]...)
 	var inside, count Tensor
-	folded := []int{}
+	summed := []int{}
 	for i, to := range size {
 		w := adaptiveWindows(from[i], to)
-		// Each axis becomes two, [to, longest], and the second one is summed.
+		// Each axis becomes two, [to, longest], and the second axis is summed.
 		x = x.IndexSelect(outer+i, t.b.Const(w.at))
 		split = append(split, ir.D(to), ir.D(w.longest))
-		folded = append(folded, outer+2*i+1)
+		summed = append(summed, outer+2*i+1)
 		after := len(size) - 1 - i // the axes to the right, which masks and counts broadcast over
 		inside = inside.join(Tensor.And, t.b.Const(w.inside, to, w.longest).withOnes(2*after))
 		count = count.join(Tensor.Mul, t.b.Const(w.count).withOnes(after))
 	}
 	x = inside.Where(x.Reshape(split), t.Lit(0)).to(acc)
-	return x.Sum(folded...).Div(count.to(acc)).to(t.DType())
+	return x.Sum(summed...).Div(count.to(acc)).to(t.DType())
 }
 
 // join returns f(t, u). If t is the zero Tensor, as before the first of several calls, it returns u.
@@ -100,19 +102,18 @@ func (t Tensor) to(d ir.DType) Tensor {
 	return t.Cast(d)
 }
 
-// windows describes the windows along one axis, all padded to the longest one. Window i has the coordinates
-// at[i*longest:(i+1)*longest]; inside tells which of them belong to it, and count[i] is their number.
+// windows describes n windows along one axis, padded to the longest one.
 type windows struct {
 	longest int
-	at      []int32
-	inside  []bool
-	count   []float32
+	at      []int32   // [n, longest]: the coordinates
+	inside  []bool    // [n, longest]: whether the coordinate belongs to the window, and not to its padding
+	count   []float32 // [n]: the number of elements of the window without padding
 }
 
-// adaptiveWindows returns the windows that pool an axis of `from` elements to `to`.
+// adaptiveWindows returns the `to` windows that pool an axis of `from` elements.
 func adaptiveWindows(from, to int) windows {
 	first := func(i int) int { return i * from / to }
-	end := func(i int) int { return ((i+1)*from + to - 1) / to }
+	end := func(i int) int { return ceil.Div((i+1)*from, to) }
 	var w windows
 	for i := range to {
 		w.longest = max(w.longest, end(i)-first(i))

@@ -12,7 +12,7 @@ import (
 type Builder struct {
 	graph   *ir.Graph
 	done    bool
-	opaques map[*ir.Node]opaqueValue // gradient rules that override the ops' own rules, also for nodes in bodies
+	opaques map[*ir.Node]opaqueValue // by node, also in bodies: a gradient rule that overrides the rule of the op
 
 	// For the body of a control op: the enclosing builder, and the values that the body captures.
 	outer      *Builder            // nil for the builder of Build
@@ -81,8 +81,8 @@ func (b *Builder) Update(state, value Tensor) {
 }
 
 // add makes a node for op and returns its handle. While the function of a loop or branch runs (see If), the node
-// belongs to the body of that function, otherwise to b's graph. Every operand must be a tensor; for an omitted
-// optional operand, args ends before it.
+// belongs to the body of that function, and otherwise to b's graph. No operand may be the zero Tensor: to omit an
+// optional operand, end args before it.
 func (b *Builder) add(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 	return b.current().addHere(op, args, attrs...)
 }
@@ -109,7 +109,8 @@ func (b *Builder) addHere(op ir.Op, args []Tensor, attrs ...ir.Attr) Tensor {
 func (b *Builder) checkArgs(op string, args ...Tensor) {
 	b.checkOpen(op)
 	for i, a := range args {
-		if b.checkArg(op, i, a, args); a.b != b {
+		b.checkArg(op, i, a, args)
+		if a.b != b {
 			b.failOther(op, i, a, args)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// toData makes a host tensor of Go values, in the forms that Const documents. dims are the extents, or nil for the
-// extents of nested slices. It returns an error if the number of values differs.
+// toData returns Go values, in the forms that Const documents, as a host tensor. dims are the extents, or nil for the
+// extents of nested slices. It returns an error if the number of values does not fit dims.
 func toData(values any, dims []int) (*ir.Data, error) {
 	if d, ok := values.(*ir.Data); ok {
 		return copyData(d, dims)
@@ -48,7 +48,8 @@ func scalarData(t ir.DType, value float64) (*ir.Data, error) {
 			return nil, fmt.Errorf("%v is too large for %s", value, t)
 		}
 	default:
-		if lo, hi := ir.IntRange(t); value != math.Trunc(value) || value < float64(lo) || value > float64(hi) {
+		least, most := ir.IntRange(t)
+		if value != math.Trunc(value) || value < float64(least) || value > float64(most) {
 			return nil, fmt.Errorf("%v is not a value of %s", value, t)
 		}
 	}

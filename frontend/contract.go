@@ -55,8 +55,8 @@ func (t Tensor) MatMulIDIn(p Precision, weights, ids Tensor) Tensor {
 	return t.apply(ir.OpMatMulID, []Tensor{weights, ids}, attr("precision", string(p)))
 }
 
-// ExpertGroups groups the positions of the elements of t, integer ids, by id, with at most rows positions per group:
-// see op expert_groups. Programs need not call it, because MatMulID groups rows itself.
+// ExpertGroups groups the positions of the elements of t, integer ids, by id. A group has at most `rows` positions: see
+// op expert_groups. Programs need not call it, because MatMulID groups rows itself.
 func (t Tensor) ExpertGroups(experts, rows int) Tensor {
 	return t.apply(ir.OpExpertGroups, nil, attr("experts", int64(experts)), attr("rows", int64(rows)))
 }

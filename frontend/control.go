@@ -20,7 +20,7 @@ func (b *Builder) If(cond Tensor, then, otherwise func() []Tensor) []Tensor {
 	var bodies [2]*Builder
 	for i, f := range []func() []Tensor{then, otherwise} {
 		body := b.beginBody([]string{"then", "else"}[i])
-		if i > 0 { // both capture the same values
+		if i > 0 { // both bodies capture the same values in the same order
 			for _, t := range bodies[0].captures {
 				body.capture(t)
 			}
@@ -115,8 +115,8 @@ func (b *Builder) scan(first, xs []Tensor, back bool,
 	steps := xs[0].Dim(0)
 	l := b.loop(op)
 	defer l.outer.endBody()
-	at := l.counter() // the index of the step, or steps-1 minus that
-	if back {
+	at := l.counter() // the index in xs
+	if back {         // steps-1, steps-2 and so on
 		at = l.body.add(ir.OpSub, []Tensor{l.body.DimValue(steps), at.AddScalar(1)})
 	}
 	var outs []Tensor
@@ -144,7 +144,7 @@ type Scanned struct {
 
 // ScanWhile adds a loop that carries tensors from trip to trip, as Loop does, and stacks the body's outs of all trips,
 // as Scan does. If goes is not the zero Tensor, the loop has a condition, a bool scalar, and ends as soon as it is
-// false: goes is the condition of the first trip, and the first result of the body the condition of the next one.
+// false: goes is the condition of the first trip, and the body's first result is the condition of the next trip.
 func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 	body func(i Tensor, carried []Tensor) (goes Tensor, next, outs []Tensor)) Scanned {
 	const op = "scan"
@@ -169,11 +169,11 @@ func (b *Builder) ScanWhile(trips Dim, goes Tensor, first []Tensor,
 	}
 	l.stack(trips, i, outs) // adds the states of the count and of each stack
 	all := l.end(trips, len(going) > 0)
+	// The states are in the order of their declaration: the condition, the counter, the carried tensors, the stacks.
 	var s Scanned
 	if len(going) > 0 {
 		s.Goes, all = all[0], all[1:]
 	}
-	// The states are in the order of their declaration: the counter, the carried tensors, the stacks.
 	s.Count, s.Last, s.Stacks = all[0], all[1:1+len(first)], all[1+len(first):]
 	return s
 }
@@ -209,7 +209,7 @@ func (l *loopBuilder) state(first Tensor) Tensor {
 	return l.stateOf(first, first.DType(), first.Shape())
 }
 
-// stateOf declares a state. Its first value is zeros if first is the zero Tensor.
+// stateOf declares a state of dtype t and shape s. If first is the zero Tensor, the first value is zeros.
 func (l *loopBuilder) stateOf(first Tensor, t ir.DType, s ir.Shape) Tensor {
 	name := l.body.unusedName(first, "s", len(l.first))
 	l.first, l.types = append(l.first, first), append(l.types, ir.Type{DType: t, Shape: s})
@@ -229,8 +229,8 @@ func (l *loopBuilder) update(state, next Tensor) {
 func (l *loopBuilder) returned(what string, state, next Tensor) {
 	next = l.body.ownTensor(l.op, 0, next, []Tensor{next})
 	if have, want := next.node.Type(), state.node.Type(); !have.Equal(want) {
-		fail(l.op, fmt.Errorf("%s is %s at first, and %s after a trip: want the same "+
-			"type", what, want, have), state, next)
+		fail(l.op, fmt.Errorf("%s is %s at first, and %s after a trip: want the same type", what, want, have), state,
+			next)
 	}
 	l.update(state, next)
 }
@@ -242,7 +242,7 @@ func (l *loopBuilder) counter() Tensor {
 	return i
 }
 
-// carry declares a state for each tensor of first. f returns the states' values in the next trip.
+// carry declares a state for each tensor of first. f gets the states, and returns their values in the next trip.
 func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 	carried := make([]Tensor, len(first))
 	for i, t := range first {
@@ -250,9 +250,8 @@ func (l *loopBuilder) carry(first []Tensor, f func(carried []Tensor) []Tensor) {
 	}
 	next := f(carried)
 	if len(next) != len(first) {
-		fail(l.op, fmt.Errorf("the function returns %d tensors, and the loop carries %d: want as "+
-			"many", len(next), len(first)),
-			first...)
+		fail(l.op, fmt.Errorf("the function returns %d tensors, and the loop carries %d: want as many", len(next),
+			len(first)), first...)
 	}
 	for i, t := range next {
 		l.returned(fmt.Sprintf("carried[%d]", i), carried[i], t)
@@ -265,8 +264,8 @@ func (l *loopBuilder) end(trips Dim, while bool) []Tensor {
 	l.outer.activeBody, l.body.done = nil, true
 	args := make([]Tensor, len(l.first))
 	for i, t := range l.first {
-		// A state without a first value, such as a stack, begins with zeros.
-		if args[i] = t; t.IsZero() {
+		args[i] = t
+		if t.IsZero() { // a state without a first value, such as a stack, begins with zeros
 			args[i] = l.outer.zeros(l.types[i])
 		}
 	}
@@ -329,10 +328,11 @@ func (b *Builder) define(op string, f func() []Tensor) []Tensor {
 	return results
 }
 
-// ownTensor returns operand number i, the tensor a, as a tensor of builder b: a itself if it belongs to b, or the input
-// of the body that captures it if it belongs to an enclosing builder.
+// ownTensor returns tensor a, operand number i of op, as a tensor of builder b. That is a itself if it belongs to b. If
+// a belongs to an enclosing builder, it is the body's input that captures a. args has all operands, for errors.
 func (b *Builder) ownTensor(op string, i int, a Tensor, args []Tensor) Tensor {
-	if b.checkArg(op, i, a, args); a.b == b {
+	b.checkArg(op, i, a, args)
+	if a.b == b {
 		return a
 	}
 	for around := b.outer; around != nil; around = around.outer {
@@ -351,10 +351,12 @@ func (b *Builder) unusedName(a Tensor, prefix string, n int) string {
 	if a.node != nil {
 		name = a.node.Name()
 	}
-	for _, taken := b.graph.Named(name); taken || name == ""; _, taken = b.graph.Named(name) {
-		name, n = fmt.Sprintf("%s%d", prefix, n), n+1
+	for ; ; n++ {
+		if _, taken := b.graph.Named(name); name != "" && !taken {
+			return name
+		}
+		name = fmt.Sprintf("%s%d", prefix, n)
 	}
-	return name
 }
 
 // capture returns the body's input for a tensor of an enclosing builder, and adds one at first use. A constant is
@@ -378,7 +380,7 @@ func (b *Builder) capture(a Tensor) Tensor {
 	return t
 }
 
-// control adds a control op and returns its n results.
+// control adds a control op and returns its n results: the op's node, and nodes of op result for the others.
 func (b *Builder) control(op ir.Op, n int, args []Tensor, attrs ...ir.Attr) []Tensor {
 	results := make([]Tensor, n)
 	for i := range results {

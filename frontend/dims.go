@@ -38,8 +38,7 @@ func toShape(dims []Dim) (ir.Shape, error) {
 	return s, nil
 }
 
-// mustShape returns the shape that a list of dims describes, see toShape. It fails with an error of op if one is no
-// dim.
+// mustShape returns the shape that dims describe, or fails with an error of op if toShape returns one.
 func mustShape(op ir.Op, dims []Dim, args ...Tensor) ir.Shape {
 	s, err := toShape(dims)
 	if err != nil {
@@ -48,7 +47,7 @@ func mustShape(op ir.Op, dims []Dim, args ...Tensor) ir.Shape {
 	return s
 }
 
-// mustDim returns the one extent that d describes. It fails with an error of op if d is no dim, or several.
+// mustDim returns the extent that d describes. It fails with an error of op if d does not describe exactly one.
 func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
 	s := mustShape(op, []Dim{d}, args...)
 	if len(s) != 1 {
@@ -60,8 +59,8 @@ func mustDim(op ir.Op, d Dim, args ...Tensor) ir.Dim {
 // inferred stands for the one extent of a shape that Reshape computes.
 var inferred = ir.D(-1)
 
-// fillInferred returns shape to with its extent of -1, if it has one, replaced by a number, so that it has as many
-// elements as from. It returns an error if to has two such extents, or if no number fits.
+// fillInferred returns shape `to` with a number in place of -1, so that it has as many elements as shape `from`. It
+// returns an error if `to` has -1 twice, or if no number fits.
 func fillInferred(from, to ir.Shape) (ir.Shape, error) {
 	at := -1
 	for i, d := range to {

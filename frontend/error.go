@@ -87,7 +87,8 @@ type place struct {
 	ours bool // the call is in this package or a subpackage
 }
 
-// places keeps what placeOf found: the search takes longer than to add a node. The calls of a program bound its size.
+// places keeps the results of placeOf by pc, because finding a place takes longer than adding a node. It has at most an
+// entry for each call in the program.
 var places struct {
 	sync.RWMutex
 	of map[uintptr]place
@@ -102,10 +103,11 @@ func placeOf(pc uintptr) place {
 		return p
 	}
 	frames := runtime.CallersFrames([]uintptr{pc})
-	for more := true; more; { // the compiler may have inlined calls
+	for more := true; more; { // the compiler may have inlined calls, so pc may have several frames
 		var f runtime.Frame
 		f, more = frames.Next()
-		if p = (place{f.File, f.Line, isOurs(f.Function)}); !p.ours {
+		p = place{f.File, f.Line, isOurs(f.Function)}
+		if !p.ours {
 			break
 		}
 	}
@@ -118,13 +120,13 @@ func placeOf(pc uintptr) place {
 	return p
 }
 
-// isOurs reports whether a function belongs to this package or a subpackage. function is its full name, as the runtime
-// writes it. External tests count as user code.
+// isOurs reports whether a function belongs to this package or a subpackage. function is its full name, such as
+// "github.com/vkc-go/vkc/frontend.(*Builder).add". Functions of packages with a name ending in _test do not belong.
 func isOurs(function string) bool {
 	rest, ok := strings.CutPrefix(function, packagePath)
 	if !ok || rest == "" {
 		return false
 	}
-	pkg, _, _ := strings.Cut(rest[strings.LastIndex(rest, "/")+1:], ".")
+	pkg, _, _ := strings.Cut(rest[strings.LastIndex(rest, "/")+1:], ".") // the last part of the package's path
 	return (rest[0] == '.' || rest[0] == '/') && !strings.HasSuffix(pkg, "_test")
 }

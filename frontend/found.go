@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// The results of the functions in this file have a size that depends on values at run time. So each has the maximum
-// size and comes with a count, i32[]: the first count elements are valid, and the rest is zero.
+// The number of results of the functions in this file depends on values at run time. So results have the maximum size
+// and come with a count, i32[]: the first `count` elements are valid, and the rest is zero.
 
 // Compress selects slices like numpy.compress, but keeps the shape. front has the dtype and shape of t: first the
 // slices along the axis for which keep, a bool[n], is true, in their order, and then zeros. count is the number of
@@ -27,7 +27,7 @@ func (t Tensor) Compress(axis int, keep Tensor) (front, count Tensor) {
 	return zero.ScatterDistinct(axis, to, t), kept.Sum()
 }
 
-// otherAxes returns all axes of t but one.
+// otherAxes returns all axes of t except the given one.
 func otherAxes(t Tensor, axis int) (others []int) {
 	for i := range t.Rank() {
 		if i != axis {
@@ -83,7 +83,9 @@ func (t Tensor) Unique(axis int) Uniques {
 	rows = rows.Reshape(n, elems)
 	places := b.Iota(ir.I32, 0, n)
 	order := places
-	for k := elems.Static() - 1; k >= 0; k-- { // sorts are stable, so the first element decides in the end
+	// Sorts are stable. So sorting by the last element first orders slices by their first element, then the second,
+	// etc.
+	for k := elems.Static() - 1; k >= 0; k-- {
 		order = order.IndexSelect(0, rows.Index(1, k).IndexSelect(0, order).Argsort(0))
 	}
 	rows = rows.IndexSelect(0, order)

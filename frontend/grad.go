@@ -93,12 +93,13 @@ func RegisterGrad(op ir.Op, rule func(c GradCall) []Tensor) {
 
 var customGrads sync.Map // of gradRule, by ir.Op
 
-// gradRule returns the gradients of a call's operands, or the zero Tensor for an operand without one. It may skip
-// operand i if want[i] is false. The caller casts the gradients, and sums them over broadcast axes.
+// gradRule returns the gradients of a call's operands, or the zero Tensor for an operand without a gradient. It may
+// leave out the gradient of operand i if want[i] is false. The caller casts the gradients, and sums them over broadcast
+// axes.
 type gradRule func(c GradCall, want []bool) []Tensor
 
-// gradRules has the gradient rule of each op with a gradient. Init functions fill it, because a literal would refer to
-// itself.
+// gradRules has the gradient rule of each op with a gradient. Init functions fill it, because rules call functions that
+// read it.
 var gradRules = map[ir.Op]gradRule{}
 
 // gradRows adds rules to gradRules.
@@ -121,7 +122,7 @@ func each(f func(c GradCall, i int) Tensor) gradRule {
 	}
 }
 
-// first returns a rule for ops that have a gradient for their first operand only, f(c).
+// first returns a rule for ops with a gradient for their first operand alone, which f returns.
 func first(f func(c GradCall) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		if !want[0] {
@@ -131,15 +132,14 @@ func first(f func(c GradCall) Tensor) gradRule {
 	}
 }
 
-// definedBy returns a rule that differentiates f, which computes the op from other ops. An operand with a wanted
-// gradient is copied first, because one tensor may be several operands, and each has its own gradient.
+// definedBy returns a rule that differentiates f, which builds the op's result from other ops.
 func definedBy(f func(c GradCall) Tensor) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		b := c.Grad.b
 		c.Args = slices.Clone(c.Args)
 		var params []Tensor
 		for i, w := range want {
-			if w {
+			if w { // a copy, because a tensor may be several operands, each with a gradient of its own
 				c.Args[i] = c.Args[i].freshCopy()
 				params = append(params, c.Args[i])
 			}
@@ -165,20 +165,22 @@ func (b *Builder) opaque(t Tensor, args []Tensor, rule gradRule) {
 
 // opaqueValue is the overriding rule of a node, see opaque.
 type opaqueValue struct {
-	args    []Tensor
-	rule    gradRule
-	results []Tensor // if not nil, the rule takes the gradients of all of these together; the node's is the first
+	args []Tensor
+	rule gradRule
+	// results, if not nil, are several results with a common rule. It gets the gradients of all of them, in
+	// GradCall.grads. The node is the first of the results.
+	results []Tensor
 }
 
-// pullback propagates gradients from results back to params. It visits the nodes with an ID of at least from.
+// pullback propagates gradients from results back to params, through the nodes with an ID of at least `from`.
 type pullback struct {
 	b      *Builder
 	from   int
 	params []Tensor
-	active []bool // by node ID: gradients pass through it, since it or one of its results is a float that uses a param
+	active []bool // by node ID: gradients pass through the node, because it is a param or depends on one by floats
 }
 
-// newPullback prepares to propagate gradients to params through the nodes with an ID of at least from.
+// newPullback returns a pullback to params through the nodes with an ID of at least `from`.
 func newPullback(b *Builder, from int, params []Tensor) *pullback {
 	nodes := b.graph.Nodes()
 	p := &pullback{b: b, from: from, params: params, active: make([]bool, len(nodes))}
@@ -213,15 +215,17 @@ func (p *pullback) operands(n *ir.Node) []Tensor {
 	return args
 }
 
-// run returns the gradient of each param, or the zero Tensor if no path leads from a result to it.
+// run returns the gradient of each param, or the zero Tensor if no path leads from a result to it. cotangents has the
+// gradients of results.
 func (p *pullback) run(results, cotangents []Tensor) []Tensor {
-	grads := make([]Tensor, len(p.active))
+	grads := make([]Tensor, len(p.active)) // by node ID
 	for i, y := range results {
 		grads[y.node.ID()] = sumOf(grads[y.node.ID()], cotangents[i])
 	}
 	// A node's users have larger IDs. So in descending order, a node's gradient is complete when it is propagated.
 	for id := len(p.active) - 1; id >= p.from; id-- {
-		if n := p.b.graph.Nodes()[id]; p.active[id] && (p.takesAllResults(n) || !grads[id].IsZero()) {
+		n := p.b.graph.Nodes()[id]
+		if p.active[id] && (p.takesAllResults(n) || !grads[id].IsZero()) {
 			p.propagate(n, grads)
 		}
 	}
@@ -258,8 +262,8 @@ func (p *pullback) propagate(n *ir.Node, grads []Tensor) {
 	}
 }
 
-// takesAllResults reports whether the rule of n computes the gradients of several results together. It does so when
-// run reaches n, which is the first of them.
+// takesAllResults reports whether the rule of n takes the gradients of several results together. n is the first of
+// these results, so run reaches it last.
 func (p *pullback) takesAllResults(n *ir.Node) bool {
 	if o, ok := p.b.opaques[n]; ok {
 		return o.results != nil
@@ -267,7 +271,7 @@ func (p *pullback) takesAllResults(n *ir.Node) bool {
 	return ir.Results(n) != nil
 }
 
-// resultGrads returns the gradients of all results of a control op or of Remat.
+// resultGrads returns the gradients of all results of node n, for which takesAllResults is true. grads is by node ID.
 func (p *pullback) resultGrads(n *ir.Node, grads []Tensor) []Tensor {
 	if o, ok := p.b.opaques[n]; ok {
 		list := make([]Tensor, len(o.results))
@@ -365,22 +369,22 @@ func (t Tensor) wide() Tensor {
 	return t.Cast(ir.F32)
 }
 
-// sumTo reverses a broadcast: it sums t over the axes that the shape lacks or has with extent 1. If t is smaller than
-// the shape, sumTo broadcasts it.
+// sumTo reverses a broadcast of shape `to` to the shape of t: it sums t over the axes that `to` lacks or has with
+// extent 1. If t is smaller than `to`, it broadcasts t.
 func (t Tensor) sumTo(to ir.Shape) Tensor {
 	have := t.Shape()
 	if have.Equal(to) {
 		return t
 	}
-	var fold []int
+	var summed []int
 	for i := range have {
-		// at is the axis of the shape that corresponds to axis i, aligned on the right.
+		// at is the axis of `to` that corresponds to axis i: shapes are aligned on the right.
 		if at := i - len(have) + len(to); at < 0 || to[at].Is(1) && !have[i].Is(1) {
-			fold = append(fold, i)
+			summed = append(summed, i)
 		}
 	}
-	if len(fold) > 0 {
-		t = t.SumKeep(fold...)
+	if len(summed) > 0 {
+		t = t.SumKeep(summed...)
 	}
 	if extra := t.Rank() - len(to); extra > 0 {
 		t = t.Reshape(t.Shape()[extra:])

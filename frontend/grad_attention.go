@@ -24,7 +24,7 @@ func attentionGrad(c GradCall, want []bool) []Tensor {
 	}
 	q, k, v, mask, sinks := c.Args[0], c.Args[1], c.Args[2], c.optional("mask"), c.optional("sinks")
 	attrs := slices.DeleteFunc(slices.Clone(c.Attrs), func(a ir.Attr) bool {
-		return a.Name == "precision" || a.Name == "zero_nan" // of attention alone
+		return a.Name == "precision" || a.Name == "zero_nan" // attention_lse and attention_grad lack these
 	})
 	lse := q.apply(ir.OpAttentionLSE, append([]Tensor{k}, present(mask, sinks)...), attrs...)
 	delta := c.Grad.as(lse).Mul(c.Result.as(lse)).Sum(-1)
@@ -50,8 +50,8 @@ func attentionGrad(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// scoresOf defines an attention's scores, [..., H, T, S], by other ops. They include the mask, and are -inf for keys
-// that a query does not attend to. It converts the operands to at least f32.
+// scoresOf builds an attention's scores, [..., H, T, S], from other ops, in at least f32. They include the mask, and
+// are -inf for keys that a query does not attend to.
 func scoresOf(c GradCall) Tensor {
 	q, k, mask := c.Args[0].wide(), c.Args[1].wide(), c.optional("mask")
 	rank := q.Rank()
@@ -112,8 +112,8 @@ func attentionOf(c GradCall) Tensor {
 	return grouped(probs, v).MatMul(v).Reshape(c.Result.Shape())
 }
 
-// grouped reshapes t [..., H, T, _] to [..., G, H/G*T, _] for keys with G heads: the query heads that share a key head
-// become rows of one matrix.
+// grouped reshapes t [..., H, T, _] to [..., G, H/G*T, _], where keys has G heads: the query heads that share a key
+// head become rows of one matrix.
 func grouped(t, keys Tensor) Tensor {
 	rank, groups := t.Rank(), keys.Dim(-3)
 	perGroup, _ := t.Dim(-3).Quo(groups.Add)
@@ -123,8 +123,8 @@ func grouped(t, keys Tensor) Tensor {
 // attentionLSEOf defines attention_lse by other ops.
 func attentionLSEOf(c GradCall) Tensor { return c.withSinks(scoresOf(c)).LogSumExp(-1) }
 
-// attentionGradOf defines the op attention_grad by other ops, which have gradients: the gradient for q, k or v, as its
-// attribute `of` says.
+// attentionGradOf builds op attention_grad from other ops, which have gradients. It is the gradient of attention for q,
+// k or v, as attribute `of` says.
 func attentionGradOf(c GradCall) Tensor {
 	q, k, v := c.Args[0].wide(), c.Args[1].wide(), c.Args[2].wide()
 	grad, lse, delta := c.Args[3].wide(), c.Args[4], c.Args[5]

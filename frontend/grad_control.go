@@ -8,17 +8,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// copyOf copies the nodes of a graph, and returns the copies by ID. given has replacements, which it uses instead of
-// copies. Copies keep the gradient rules set by opaque.
+// copyOf copies the nodes of a graph, and returns the copies by node ID. A node with a tensor in `given` is replaced by
+// that tensor. Copies keep the gradient rules set by opaque.
 func (b *Builder) copyOf(g *ir.Graph, given map[*ir.Node]Tensor) []Tensor {
 	return b.copyNodes(g.Nodes(), given)
 }
 
-// copyNodes copies some nodes of a graph, and returns the copies by ID. The nodes may only read each other, and nodes
-// in given, which it replaces by given's tensors. Copies keep the gradient rules set by opaque.
+// copyNodes copies some nodes of a graph, and returns the copies in the order of nodes. A node may only read earlier
+// nodes of the list, and nodes in `given`. A node with a tensor in `given` is replaced by that tensor. Copies keep the
+// gradient rules set by opaque.
 func (b *Builder) copyNodes(nodes []*ir.Node, given map[*ir.Node]Tensor) []Tensor {
-	made := map[*ir.Node]Tensor{}
-	maps.Copy(made, given)
+	made := maps.Clone(given)
+	if made == nil {
+		made = map[*ir.Node]Tensor{}
+	}
 	mapped := func(args []Tensor) []Tensor {
 		var out []Tensor // nil for nil
 		for _, a := range args {
@@ -37,7 +40,8 @@ func (b *Builder) copyNodes(nodes []*ir.Node, given map[*ir.Node]Tensor) []Tenso
 		}
 		list[i] = made[n]
 	}
-	for _, n := range nodes { // once all are made, since the first result of several names the others
+	// After all copies are made, because the rule of the first of several results names the others.
+	for _, n := range nodes {
 		if o, ok := b.opaques[n]; ok && given[n].IsZero() {
 			b.opaques[made[n].node] = opaqueValue{mapped(o.args), o.rule, mapped(o.results)}
 		}
@@ -45,9 +49,10 @@ func (b *Builder) copyNodes(nodes []*ir.Node, given map[*ir.Node]Tensor) []Tenso
 	return list
 }
 
-// gradOfIf makes an if in which each branch computes the gradients of the values that it reads.
+// gradOfIf is the gradient rule of an if: another if, in which each branch computes the gradients of the captured
+// values.
 func gradOfIf(c GradCall, want []bool) []Tensor {
-	b, values := c.Result.b, c.Args[1:]
+	b, values := c.Result.b, c.Args[1:] // the captured values, in the order of each body's inputs
 	wanted := indices(want[1:])
 	branch := func(name string) func() []Tensor {
 		g := c.Attrs.Graph(name)
@@ -88,17 +93,17 @@ func gradOfIf(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// loopGrad builds the gradient of a loop. A first loop repeats the original one, and stores the states at the start of
+// loopGrad builds the gradient of a loop. A first loop repeats the original loop, and stores the states at the start of
 // each trip if gradients read them. A second loop then visits the trips from last to first (Werbos 1990).
 type loopGrad struct {
 	GradCall
 	b              *Builder
 	body           *ir.Graph
-	trips          ir.Dim
-	while          bool
+	trips          ir.Dim // the number of trips, or with a condition the largest number
+	while          bool   // the loop has a condition
 	states         []*ir.Node
 	inputs         []*ir.Node
-	next           map[*ir.Node]*ir.Node // by state
+	next           map[*ir.Node]*ir.Node // by state: the value in the next trip
 	statesWithGrad []int                 // indices of the states with gradients
 	wanted         []int                 // indices of the inputs with wanted gradients
 }
@@ -164,9 +169,9 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 	return out
 }
 
-// countDown declares the states of the reverse loop r that count its trips, and returns the number of the trip whose
-// gradients r computes: the last one first. The original loop made count trips if it is a while loop, and l.trips
-// otherwise. ran is the condition of r's first trip.
+// countDown declares the states with which the reverse loop r counts, and returns the number of the original loop's
+// trip that r differentiates: first the last trip. The original loop made `count` trips if it has a condition, and
+// otherwise l.trips. ran is the condition of the first trip of r.
 func (l *loopGrad) countDown(r *loopBuilder, ran, count Tensor) Tensor {
 	if !l.while {
 		i := r.counter()
@@ -186,7 +191,7 @@ func (l *loopGrad) findStatesWithGrad(want []bool) {
 	for i, leaf := range slices.Concat(l.states, l.inputs) {
 		p.active[leaf.ID()] = want[i]
 	}
-	// A state may depend on another one of the trip before, so it repeats until nothing changes.
+	// A state may depend on another state of the trip before, so repeat until nothing changes.
 	for changed := true; changed; {
 		changed = false
 		p.markActive(l.body.Nodes())
@@ -203,9 +208,10 @@ func (l *loopGrad) findStatesWithGrad(want []bool) {
 	}
 }
 
-// trip adds the computation of one trip to a body, and its gradients. begun has the states at the start of the trip;
-// the zero Tensor means zeros. cotangents has the gradients after the trip of the states with gradients. It returns the
-// gradients of the same states before the trip, and of the wanted inputs, or the zero Tensor for none.
+// trip adds the computation of one trip to a body, and the computation of its gradients. begun has the states at the
+// start of the trip, and the zero Tensor for zeros. cotangents has the gradients of the states in statesWithGrad after
+// the trip. trip returns the gradients of these states before the trip, and of the wanted inputs: the zero Tensor for
+// an input without a gradient.
 func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inputs []Tensor) {
 	given := map[*ir.Node]Tensor{}
 	values := l.Args[len(l.states):]
@@ -213,7 +219,8 @@ func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inpu
 		given[leaf] = body.ownTensor("grad", i, values[i], values)
 	}
 	for i, s := range l.states {
-		if given[s] = begun[i]; begun[i].IsZero() {
+		given[s] = begun[i]
+		if begun[i].IsZero() {
 			given[s] = body.zeros(s.Type())
 		}
 	}
@@ -247,8 +254,8 @@ func (l *loopGrad) trip(body *Builder, begun, cotangents []Tensor) (states, inpu
 	return grads[:len(l.statesWithGrad)], grads[len(l.statesWithGrad):]
 }
 
-// readStates returns the indices of the states that the gradients of a trip read. To find them, it builds the gradients
-// in a body that it discards.
+// readStates returns the indices of the states that the gradients of a trip read. It builds the gradients in a body,
+// and discards the body.
 func (l *loopGrad) readStates() []int {
 	body := l.b.current().beginBody("grad")
 	defer body.outer.endBody()
@@ -272,7 +279,7 @@ func (l *loopGrad) readStates() []int {
 			reads[t.node.ID()] = true
 		}
 	}
-	// Marks everything that the gradients depend on, users first.
+	// Mark everything that the gradients depend on: users come before their operands.
 	for id := len(reads) - 1; id >= 0; id-- {
 		for _, a := range body.graph.Nodes()[id].Args() {
 			reads[a.ID()] = reads[a.ID()] || reads[id]
@@ -287,8 +294,9 @@ func (l *loopGrad) readStates() []int {
 	return list
 }
 
-// storeStates repeats the loop and stores the states in read. It returns the number of trips and, by index of the
-// state, a stack of the state's values at the start of each trip.
+// storeStates repeats the loop, and stores the states with indices in `read`. It returns the number of trips and, by
+// index of the state, a stack of the state's values at the start of each trip. If the loop has no condition, and
+// nothing is to be stored, it returns nothing.
 func (l *loopGrad) storeStates(read []int) (count Tensor, stacks map[int]Tensor) {
 	for _, i := range read {
 		s := l.states[i]
@@ -297,7 +305,6 @@ func (l *loopGrad) storeStates(read []int) (count Tensor, stacks map[int]Tensor)
 				"of each, %s: more than %d elements. Give it a smaller bound", n, s.Type(), int64(maxKept)), l.Result)
 		}
 	}
-	// Without a condition, the number of trips is known.
 	if len(read) == 0 && !l.while {
 		return Tensor{}, nil
 	}
@@ -332,8 +339,8 @@ func (l *loopGrad) storeStates(read []int) (count Tensor, stacks map[int]Tensor)
 // maxKept is the largest number of elements of a stack of states.
 const maxKept = 1<<32 - 1
 
-// addGrad returns t+d, the sum of two gradients. If d only adds slices to zeros, as the gradient of a gather does, it
-// adds the slices to t directly.
+// addGrad returns t+d, the sum of two gradients. If d is an index_add to zeros, as the gradient of a gather is, it adds
+// the slices to t instead.
 func (t Tensor) addGrad(d Tensor) Tensor {
 	n := d.node
 	if n.Op() == ir.OpIndexAdd && d.DType() == t.DType() && isZeros(n.Arg(0)) {

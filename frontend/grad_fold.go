@@ -19,7 +19,7 @@ func (c GradCall) foldedAxes() []int {
 	return axes
 }
 
-// keepFolded inserts the folded axes, with extent 1, into t, which has the shape of a reduction's result.
+// keepFolded returns t, which has the shape of a reduction's result, with the folded axes inserted with extent 1.
 func (c GradCall) keepFolded(t Tensor) Tensor {
 	s := append(ir.Shape{}, c.Args[0].Shape()...)
 	for _, i := range c.foldedAxes() {
@@ -34,20 +34,19 @@ func (c GradCall) spreadGrad() Tensor { return c.keepFolded(c.Grad).Broadcast(c.
 // count returns the product of the extents of some axes of t, as a scalar in the dtype of t. Symbolic extents are read
 // when the program runs.
 func (t Tensor) count(axes []int) Tensor {
-	n, out := 1.0, Tensor{}
+	static, symbolic := 1.0, Tensor{} // the products of the static extents, and of the symbolic ones
 	for _, i := range axes {
-		if d := t.Dim(i); d.IsStatic() {
-			n *= float64(d.Static())
-		} else if v := t.b.DimValue(d).Cast(t.DType()); out.IsZero() {
-			out = v
-		} else {
-			out = out.Mul(v)
+		d := t.Dim(i)
+		if d.IsStatic() {
+			static *= float64(d.Static())
+			continue
 		}
+		symbolic = symbolic.join(Tensor.Mul, t.b.DimValue(d).Cast(t.DType()))
 	}
-	if out.IsZero() {
-		return t.Lit(n)
+	if symbolic.IsZero() {
+		return t.Lit(static)
 	}
-	return out.MulScalar(n)
+	return symbolic.MulScalar(static)
 }
 
 // axis returns the axis attribute of the op.
@@ -84,9 +83,9 @@ func normalized(x Tensor, centred bool, eps float64) (y, factor Tensor) {
 	return x.Mul(factor), factor
 }
 
-// norm is the rule of rms_norm and layer_norm: y = u*weight+bias with u = (x-mean)*factor. The gradient of x is
-// g*weight minus two terms, times factor: the mean of g*weight (layer_norm only), and u times the mean of g*weight*u.
-// One pass over a row computes both.
+// norm returns the rule of layer_norm (centred) or rms_norm: y = u*weight+bias, with u = (x-mean)*factor, and a mean of
+// 0 for rms_norm. With h = g*weight, the gradient of x is factor * (h - mean(h) - u*mean(h*u)), without mean(h) for
+// rms_norm.
 func norm(centred bool) gradRule {
 	return func(c GradCall, want []bool) []Tensor {
 		x, g := c.Args[0].wide(), c.Grad.wide()
@@ -166,7 +165,7 @@ func ropeTables(c GradCall) Tensor {
 	return a.Stack(-1, b).Reshape(turned.Shape()).Concat(-1, rest)
 }
 
-// cumSum returns the gradient of a running sum: the running sum of the gradient from the other end.
+// cumSum returns the gradient of a cumulative sum: the cumulative sum of the gradient from the other end.
 func cumSum(c GradCall) Tensor {
 	axis, restart, reverse := c.axis(), c.Attrs.Int("restart"), c.Attrs.Bool("reverse")
 	g := c.Grad
@@ -188,10 +187,9 @@ func cumSum(c GradCall) Tensor {
 	return g.Slice(axis, low[axis], c.Grad.Dim(axis).Plus(int64(low[axis])))
 }
 
-// cumProd returns the gradient of a running product. For element k it is the product of the elements before k, times
-// s[k]. s[k] is a sum over the results from k on, of each result's gradient times the product of the elements between k
-// and that result: s[k] = g[k] + x[k+1]*s[k+1]. cumProd computes it in doubling steps (Hillis and Steele 1986). It does
-// not divide, so elements may be 0.
+// cumProd returns the gradient of a cumulative product. For element k it is the product of the elements before k, times
+// s[k] = g[k] + x[k+1]*s[k+1]. s is computed in doubling steps (Hillis and Steele 1986). There is no division, so
+// elements may be 0.
 func cumProd(c GradCall) Tensor {
 	x, g := c.Args[0].wide(), c.Grad.wide()
 	axis, restart := c.axis(), c.Attrs.Int("restart")
@@ -228,8 +226,8 @@ func cumProd(c GradCall) Tensor {
 	return out
 }
 
-// cumExtremum returns the gradient of the running maximum or minimum. A result's gradient goes to the last element so
-// far that equals the result.
+// cumExtremum returns the gradient of a cumulative maximum or minimum. A result's gradient goes to the last element, up
+// to the result's position, that equals the result.
 func (c GradCall) cumExtremum() Tensor {
 	x, axis, op := c.Args[0], c.axis(), c.Result.node.Op()
 	along := func(op ir.Op, t Tensor, exclusive bool) Tensor {

@@ -2,8 +2,9 @@ package frontend
 
 import "github.com/vkc-go/vkc/ir"
 
-// A Fourier transform is linear, so the gradient of its operand is the transposed map of the gradient: the transform
-// that turns the other way, without or with the division by n.
+// A Fourier transform is linear, so the gradient of its operand is the transposed transform of the result's gradient.
+// For a forward transform, that is the inverse transform times n. For an inverse, it is the forward transform divided
+// by n.
 
 // fftGrad returns the gradient of fft.
 func fftGrad(c GradCall) Tensor {
@@ -14,8 +15,8 @@ func fftGrad(c GradCall) Tensor {
 	return c.Grad.wide().unary(ir.OpFFT, attr("inverse", true)).MulScalar(n)
 }
 
-// rfftGrad returns the gradient of rfft: the real part of the transform of all frequencies. The gradient of frequencies
-// that rfft leaves out is 0.
+// rfftGrad returns the gradient of rfft: the real part of fftGrad of all frequencies, with 0 as the gradient of
+// frequencies that rfft leaves out.
 func rfftGrad(c GradCall) Tensor {
 	n, g := c.Args[0].Dim(-1).Static(), c.Grad.wide()
 	low, high := make([]int, g.Rank()), make([]int, g.Rank())
@@ -29,7 +30,8 @@ func irfftGrad(c GradCall) Tensor {
 	n, bins := c.Attrs.Int("n"), c.Args[0].Dim(-2).Static()
 	weights := make([]float64, bins)
 	for k := range weights {
-		if weights[k] = 2; k == 0 || 2*k == n { // 2*k == n: the middle frequency of an even n
+		weights[k] = 2
+		if middle := 2*k == n; k == 0 || middle {
 			weights[k] = 1
 		}
 		weights[k] /= float64(n)

@@ -10,8 +10,8 @@ import (
 // operand.
 func reshapeGrad(c GradCall) Tensor { return c.Grad.Reshape(c.Args[0].Shape()) }
 
-// padSlice is the gradient of x.Slice. It returns a tensor with the given extent along an axis: t begins at start, and
-// the other elements are zeros.
+// padSlice is the gradient of x.Slice. It returns t with zeros before and after it along an axis, so that t begins at
+// `start` and the axis has the given extent.
 func (t Tensor) padSlice(axis int, start int64, extent ir.Dim) Tensor {
 	high, err := extent.Less(t.Dim(axis))
 	if err == nil && high.IsStatic() {
@@ -22,7 +22,7 @@ func (t Tensor) padSlice(axis int, start int64, extent ir.Dim) Tensor {
 		}
 		return t.unary(ir.OpPad, attr("low", low), attr("high", after))
 	}
-	// The amount of padding depends on symbols, which op pad does not take.
+	// The padding depends on symbols, which op pad does not support.
 	s := append(ir.Shape{}, t.Shape()...)
 	s[axis] = extent
 	return t.Lit(0).Broadcast(s).DynamicUpdateSlice(axis, t, t.b.Scalar(ir.I32, float64(start)))
@@ -37,7 +37,7 @@ func (t Tensor) dilate(axis int, step int64) Tensor {
 	return t.Unsqueeze(axis+1).Pad(make([]int, t.Rank()+1), high, 0).Reshape(s)
 }
 
-// gradOfSlice returns the gradient of slice: zeros, with the gradient at the sliced elements.
+// gradOfSlice returns the gradient of slice: the result's gradient at the sliced elements, and zeros elsewhere.
 func gradOfSlice(c GradCall) Tensor {
 	g, starts, steps := c.Grad, c.Attrs.Ints("starts"), c.Attrs.Ints("steps")
 	for i, d := range c.Args[0].Shape() {
@@ -85,8 +85,8 @@ func concatGrad(c GradCall, i int) Tensor {
 	return c.Grad.DynamicSlice(axis, c.Grad.b.DimValue(start), c.Args[i].Dim(axis))
 }
 
-// padGrad returns the gradient of pad. The modes that repeat elements of x are defined by gathers, which it
-// differentiates.
+// padGrad is the rule of pad. For modes that repeat elements of x, it builds the padding from gathers, and
+// differentiates these.
 func padGrad(c GradCall, want []bool) []Tensor {
 	x, low, mode := c.Args[0], c.Attrs.Ints("low"), c.Attrs.String_("mode")
 	if mode != "constant" {
@@ -120,8 +120,8 @@ func padGrad(c GradCall, want []bool) []Tensor {
 	return []Tensor{g}
 }
 
-// clampIndices returns the indices t clamped to 0 … extent-1, and for each whether it was in range before.
-func (t Tensor) clampIndices(extent ir.Dim) (limited, is Tensor) {
+// clampIndices returns the indices t clamped to 0 … extent-1, and whether each index was in range.
+func (t Tensor) clampIndices(extent ir.Dim) (limited, inRange Tensor) {
 	i := t.signed()
 	end := i.b.DimValue(extent).to(i.DType()).SubScalar(1)
 	limited = i.Max(i.Lit(0)).Min(end)
@@ -131,8 +131,8 @@ func (t Tensor) clampIndices(extent ir.Dim) (limited, is Tensor) {
 // clamped returns the indices t clamped to 0 … extent-1.
 func (t Tensor) clamped(extent ir.Dim) Tensor { l, _ := t.clampIndices(extent); return l }
 
-// coordinates clamps rows of coordinates: column r indexes axis r of shape s. It also returns for each row whether all
-// its coordinates were in range.
+// coordinates returns rows of coordinates t, clamped to shape s: column r has coordinates along axis r. inRange says
+// for each row whether all its coordinates were in range.
 func (t Tensor) coordinates(s ir.Shape) (limited, inRange Tensor) {
 	columns := make([]Tensor, t.Dim(-1).Static())
 	for r := range columns {
@@ -157,8 +157,8 @@ func (t Tensor) alongAxis(axis, rank int) Tensor {
 	return t.Reshape(s)
 }
 
-// scatterRule is the rule of the scatter ops, which write updates into a base at indices, or add them if add is set.
-// read returns the base's elements at the indices, and for each index whether it is in range.
+// scatterRule returns the rule of a scatter op, which writes updates into a base at indices or, if add is set, adds
+// them. read returns the elements of a tensor with the base's shape at the indices, and whether each index is in range.
 func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor)) gradRule {
 	write := func(c GradCall, base, updates Tensor) Tensor {
 		return base.apply(c.Result.node.Op(), []Tensor{c.Args[1], updates}, c.Attrs...)
@@ -182,8 +182,7 @@ func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor
 	})
 }
 
-// foldedScatter returns the gradient of operand i of a scatter with mode mul, min or max. read returns the elements of
-// base at the places of the updates, and which places are inside of base.
+// foldedScatter returns the gradient of operand i of a scatter with mode mul, min or max. read is as in scatterRule.
 func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, inside Tensor)) Tensor {
 	fold := func(mode string, base, updates Tensor) Tensor {
 		attrs := slices.Clone(c.Attrs)
@@ -223,7 +222,7 @@ func (c GradCall) foldedScatter(i int, read func(c GradCall, base Tensor) (at, i
 	return atResult(c.Grad).Mul(others).to(c.Args[i].DType())
 }
 
-// order returns a tensor of shape s in which each element is its row-major index.
+// order returns a tensor of shape s in which each element is its own row-major index.
 func (b *Builder) order(s ir.Shape) Tensor {
 	n := b.Scalar(ir.I32, 0).Broadcast(s)
 	for i, d := range s {

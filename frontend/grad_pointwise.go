@@ -6,13 +6,12 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// slope returns the rule of a unary function. f(x, y) is its derivative at x, where y is the result.
+// slope returns the rule of a function y of x. f(x, y) is its derivative.
 func slope(f func(x, y Tensor) Tensor) gradRule {
 	return first(func(c GradCall) Tensor { return c.Grad.Mul(f(c.Args[0], c.Result)) })
 }
 
-// slopes returns the rule of a function of two numbers. fs[i](a, b, y) is its derivative by operand i, where y is the
-// result.
+// slopes returns the rule of a function y of a and b. fs[0](a, b, y) is its derivative by a, and fs[1](a, b, y) by b.
 func slopes(fs ...func(a, b, y Tensor) Tensor) gradRule {
 	return each(func(c GradCall, i int) Tensor { return c.Grad.Mul(fs[i](c.Args[0], c.Args[1], c.Result)) })
 }
@@ -23,16 +22,16 @@ func (c GradCall) pass(cond Tensor) Tensor { return cond.Where(c.Grad, c.Grad.Li
 // recipSqrt1 is 1/sqrt(1-x^2).
 func recipSqrt1(x Tensor) Tensor { return x.Sqr().Affine(-1, 1).Rsqrt() }
 
-// elu returns the gradient of scale*x for x >= 0, and of scale*alpha*(e^x-1) for x < 0. It clamps the exponent, so that
-// the unselected value stays finite, also in second derivatives.
+// elu returns the gradient of the function scale*x for x >= 0, and scale*alpha*(e^x-1) for x < 0. It clamps the
+// exponent, so that the value that Where does not select stays finite, also in second derivatives.
 func (c GradCall) elu(alpha, scale float64) Tensor {
 	x := c.Args[0]
 	below := x.Min(x.Lit(0)).Exp().MulScalar(scale * alpha)
 	return c.Grad.Mul(x.Lt(x.Lit(0)).Where(below, x.Lit(scale)))
 }
 
-// share returns the fraction of the gradient that an operand of min or max gets: 1 if it was chosen, half if both
-// operands are equal, else 0.
+// share returns the fraction of the gradient that an operand of min or max gets: 1 if it is the result, half if both
+// operands are equal, and otherwise 0. The dtype is the dtype of like.
 func share(chosen, equal, like Tensor) Tensor {
 	return chosen.Where(like.Lit(1), equal.Where(like.Lit(0.5), like.Lit(0)))
 }

@@ -12,9 +12,8 @@ func (t Tensor) matmulIn(u Tensor, precision string) Tensor {
 	return t.apply(ir.OpMatMul, []Tensor{u}, attr("precision", precision))
 }
 
-// matmulGrad is the rule of matmul: the gradient is g b^T for a, and a^T g for b, adjusted for transposed operands.
-// Transposes are views, so these run on the usual matmul kernels. The gradient for a multiplies by a quantized b
-// directly.
+// matmulGrad is the rule of matmul: without transposed operands, the gradient is g b^T for a, and a^T g for b.
+// Transposes are views, so these are usual matmuls. The gradient for a multiplies by a quantized b directly.
 func matmulGrad(c GradCall, i int) Tensor {
 	a, b, g, precision := c.Args[0], c.Args[1], c.Grad, c.Attrs.String_("precision")
 	ta, tb := c.Attrs.Bool("transpose_a"), c.Attrs.Bool("transpose_b")
@@ -65,7 +64,7 @@ func matmulIDGrad(c GradCall, i int) Tensor {
 	return gradOfExpert.T().matmulIn(x, precision)
 }
 
-// cropOrPad cuts t, or appends zeros, along the axes from the third on, so that they have the extents of s.
+// cropOrPad cuts t, or appends zeros to it, along the axes from the third on, so that they have the extents of s.
 func (t Tensor) cropOrPad(s ir.Shape) Tensor {
 	for i := 2; i < t.Rank(); i++ {
 		if over, err := t.Dim(i).Less(s[i]); err == nil && over.IsStatic() && over.Add > 0 { // t is longer
@@ -134,7 +133,8 @@ func convTransposeGrad(c GradCall, i int) Tensor {
 	return c.Grad.apply(ir.OpConv, []Tensor{w}, windowAttrs(win, c.Attrs)...).cropOrPad(x.Shape())
 }
 
-// windows folds the windows of a pooling, one axis after the other. pad is the value of padding elements.
+// windows returns the combination, by function fold, of the elements of each window of a pooling of x. It computes it
+// for one axis after the other. pad is the value of padding elements.
 func (c GradCall) windows(x Tensor, pad float64, fold func(a, b Tensor) Tensor) Tensor {
 	win := ir.WindowOf(c.Result.node)
 	outer := x.Rank() - len(win.Kernel)
@@ -144,8 +144,9 @@ func (c GradCall) windows(x Tensor, pad float64, fold func(a, b Tensor) Tensor) 
 	return x
 }
 
-// slide folds the n windows along one axis of x, which is axis i of the window. It combines strided slices: slice k has
-// element k of every window. pad is the value of padding elements.
+// slide returns the combination, by function fold, of the elements of each of n windows along an axis of x. It combines
+// strided slices: slice k has element k of every window. i is the number of the axis in win. pad is the value of
+// padding elements.
 func slide(x Tensor, axis int, win ir.Window, i int, n ir.Dim, pad float64, fold func(a, b Tensor) Tensor) Tensor {
 	low, high := make([]int, x.Rank()), make([]int, x.Rank())
 	low[axis] = int(win.Low[i])
@@ -187,7 +188,8 @@ func avgPool(c GradCall) Tensor {
 	return sums
 }
 
-// resized defines a resize by a matmul for each axis. The matrix has the op's results for unit vectors as its rows.
+// resized builds a resize from a matmul for each axis. The matrix for an axis is the resize of an identity matrix: its
+// rows are the results for unit vectors.
 func resized(c GradCall) Tensor {
 	x, size := c.Args[0].wide(), c.Attrs.Shape("size")
 	for i, to := range size {

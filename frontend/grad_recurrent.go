@@ -1,6 +1,10 @@
 package frontend
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // causalConv1DOf defines causal_conv1d by other ops.
 func causalConv1DOf(c GradCall) Tensor {
@@ -31,7 +35,7 @@ func (t Tensor) rowsFrom(first ir.Dim, n int) Tensor {
 	return t.IndexSelect(axis, t.b.Iota(ir.I32, 0, n).Add(t.b.DimValue(first)))
 }
 
-// scanOf defines ssm_scan and delta_rule by a scan over the times.
+// scanOf builds ssm_scan and delta_rule from a scan over the times.
 func scanOf(c GradCall) Tensor {
 	args := make([]Tensor, len(c.Args))
 	for i, a := range c.Args {
@@ -84,14 +88,11 @@ func scanOf(c GradCall) Tensor {
 	if c.Attrs.String_("of") == "state" {
 		return last[0]
 	}
-	perm := make([]int, 0, rank) // the times return to their place
+	var perm []int // moves the axis of times, 0 in ys, back to rank-3
 	for axis := 1; axis < rank; axis++ {
-		if len(perm) == rank-3 {
-			perm = append(perm, 0)
-		}
 		perm = append(perm, axis)
 	}
-	return ys[0].Transpose(perm...)
+	return ys[0].Transpose(slices.Insert(perm, rank-3, 0)...)
 }
 
 // init adds the gradient rules of the recurrences.

@@ -6,7 +6,7 @@ import "github.com/vkc-go/vkc/ir"
 // as Scatter, skip it.
 
 // Gather returns, for each element of indices, the element of t at the same coordinates, but with the index as the
-// coordinate along the axis. Both tensors have the same rank, and their shapes differ at most along the axis.
+// coordinate along the axis. t and indices have the same rank, and their shapes differ at most along the axis.
 func (t Tensor) Gather(axis int, indices Tensor) Tensor {
 	return t.apply(ir.OpGather, []Tensor{indices}, attr("axis", axis))
 }
@@ -50,9 +50,8 @@ func (t Tensor) Scatter(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis))
 }
 
-// ScatterDistinct returns t with updates written along an axis, as Scatter does, for indices that never write an
-// element twice. The caller must ensure that: otherwise any of the updates may win. In-place updates of a state then
-// skip the check for equal indices.
+// ScatterDistinct returns t with updates written along an axis, as Scatter does. The caller ensures that no two updates
+// write the same element: otherwise any of them may win. It can be faster than Scatter, which checks for equal indices.
 func (t Tensor) ScatterDistinct(axis int, indices, updates Tensor) Tensor {
 	return t.apply(ir.OpScatter, []Tensor{indices, updates}, attr("axis", axis), attr("unique", true))
 }

@@ -82,8 +82,8 @@ func (t Tensor) TriangularSolve(b Tensor, options ...TriangularOption) Tensor {
 	return t.apply(ir.OpTriangularSolve, []Tensor{b}, attrs...)
 }
 
-// sameBatch broadcasts the outer axes (all except the last two) of two tensors of matrices to one shape. op is named in
-// errors.
+// sameBatch returns two tensors of matrices with their outer axes, all except the last two, broadcast to one shape. op
+// is named in errors.
 func (t Tensor) sameBatch(op ir.Op, b Tensor) (x, y Tensor) {
 	t.must(op.String())
 	b.must(op.String())
@@ -122,11 +122,12 @@ func (t Tensor) CholeskySolve(b Tensor) Tensor {
 // triangular with no negative number on its diagonal. If m >= n, q is [..., m, n] and r [..., n, n]; otherwise q is
 // [..., m, m] and r [..., m, n]. See op qr for columns that are linearly dependent.
 func (t Tensor) QR() (q, r Tensor) {
-	square := t
-	if t.must("qr"); t.Rank() >= 2 && t.Dim(-2).IsStatic() && t.Dim(-1).IsStatic() && t.Dim(-2).Add < t.Dim(-1).Add {
-		square = t.Slice(-1, 0, t.Dim(-2))
+	t.must("qr")
+	tall := t // op qr wants at least as many rows as columns; the first m columns have the same q
+	if t.Rank() >= 2 && t.Dim(-2).IsStatic() && t.Dim(-1).IsStatic() && t.Dim(-2).Add < t.Dim(-1).Add {
+		tall = t.Slice(-1, 0, t.Dim(-2))
 	}
-	q = square.unary(ir.OpQR)
+	q = tall.unary(ir.OpQR)
 	return q, q.T().MatMul(t).Triu(0)
 }
 

@@ -53,7 +53,7 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	}
 	for i, t := range outs {
 		o := opaqueValue{args: args, rule: func(GradCall, []bool) []Tensor { return nil }}
-		if i == 0 { // the walk reaches this result last and then has the gradients of all
+		if i == 0 { // a pullback reaches this result last, and then has the gradients of all results
 			o.rule, o.results = r.grad, outs
 		}
 		b.opaques[t.node] = o
@@ -61,14 +61,15 @@ func (b *Builder) Remat(f func() []Tensor) []Tensor {
 	return outs
 }
 
-// remat is one call of Remat.
+// remat is a call of Remat.
 type remat struct {
-	nodes, results []*ir.Node // the nodes that f made
-	outside        []*ir.Node // the nodes outside of f that they read
+	nodes   []*ir.Node // the nodes that f made
+	results []*ir.Node // the nodes that f returned
+	outside []*ir.Node // the nodes outside of f that nodes and results read
 }
 
-// grad is the gradient rule of Remat: it computes the nodes again, and from them the gradients of the values that they
-// read. So the nodes' results need not be kept until then.
+// grad is the gradient rule of Remat. It computes the nodes of f again, and from these the gradients of the values that
+// f reads. So the results of the original nodes need not be kept.
 func (r *remat) grad(c GradCall, want []bool) []Tensor {
 	b := c.Result.b.current()
 	// The token is one element of a result's gradient. Values after it are computed only once that gradient is known.

@@ -34,7 +34,7 @@ func (t Tensor) CumMin(axis int, options ...ScanOption) Tensor {
 	return t.scanOp(ir.OpCumMin, axis, options)
 }
 
-// scanOp adds a scan along an axis: each result is the fold of the elements up to it.
+// scanOp adds a scan along an axis: each result combines the elements up to its position.
 func (t Tensor) scanOp(op ir.Op, axis int, options []ScanOption) Tensor {
 	attrs := []ir.Attr{attr("axis", axis)}
 	for _, o := range options {

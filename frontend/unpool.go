@@ -22,18 +22,18 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 	w := ir.WindowOf(largest.node)
 	elements := int64(1)
 	for _, k := range w.Kernel {
-		if elements *= k; elements > maxIndexed {
-			fail(op, fmt.Errorf("windows of %v: want at most %d elements",
-				kernel, maxIndexed), t)
+		elements *= k
+		if elements > maxIndexed {
+			fail(op, fmt.Errorf("windows of %v: want at most %d elements", kernel, maxIndexed), t)
 		}
 	}
 	first := t.Rank() - len(kernel)
 	if from := min(first, 1); !t.Shape()[from:].IsStatic() || !to[from:].IsStatic() {
 		fail(op, fmt.Errorf("want fixed extents of %s after the batch", t.Shape()), t)
 	}
-	// x gets a new axis for the elements of each window, and place one for the indices of these elements.
+	// Pad x, and the indices of its elements, up to the end of the last window.
 	low, high := make([]int, t.Rank()), make([]int, t.Rank())
-	for i := range kernel { // up to the end of the last window
+	for i := range kernel {
 		axis := first + i
 		low[axis] = int(w.Low[i])
 		reach := (to[axis].Static()-1)*int(w.Stride[i]) + int(w.Dilation[i]*(w.Kernel[i]-1)) + 1
@@ -44,12 +44,13 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 		x = x.Cast(ir.F64)
 	}
 	x, place = x.Pad(low, high, math.Inf(-1)), place.Pad(low, high, 0)
-	var values, at []Tensor
+	var values, at []Tensor // by element of a window: its value and its index, for all windows
 	for k := range int(elements) {
-		a, b := x, place
+		a, b, rest := x, place, k
 		for i := len(kernel) - 1; i >= 0; i-- {
-			start, stride := k%kernel[i]*int(w.Dilation[i]), int(w.Stride[i])
-			k /= kernel[i]
+			coordinate := rest % kernel[i] // of the element in the window
+			rest /= kernel[i]
+			start, stride := coordinate*int(w.Dilation[i]), int(w.Stride[i])
 			limit := start + (to[first+i].Static()-1)*stride + 1
 			a, b = a.SliceStep(first+i, start, limit, stride), b.SliceStep(first+i, start, limit, stride)
 		}
@@ -59,8 +60,8 @@ func (t Tensor) MaxPoolIndices(kernel []int, columnMajor bool, options ...Window
 	return largest, at[0].Stack(-1, at[1:]...).Gather(-1, found).Squeeze(-1)
 }
 
-// places returns the row-major index of each element of t. If columnMajor is true, the axes from first on count in
-// column-major order instead.
+// places returns the row-major index of each element of t, as i64. If columnMajor is set, the axes from `first` on are
+// in reverse order: the index counts axis `first` fastest.
 func (t Tensor) places(first int, columnMajor bool) Tensor {
 	var order []int // the fastest axis comes first
 	for axis := t.Rank() - 1; axis >= 0; axis-- {

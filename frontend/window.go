@@ -3,6 +3,7 @@ package frontend
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -20,12 +21,10 @@ type window struct {
 	attrs []ir.Attr
 }
 
-// perAxis sets the attribute with that name to one value for each axis of the window. A single value serves all axes.
+// perAxis sets an attribute to values, one for each axis of the window. A single value is used for all axes.
 func (w *window) perAxis(name string, values []int) {
 	if len(values) == 1 {
-		for len(values) < w.axes {
-			values = append(values[:len(values):len(values)], values[0])
-		}
+		values = slices.Repeat(values, max(1, w.axes))
 	}
 	if len(values) != w.axes {
 		fail(w.op, fmt.Errorf("%s %v has %d values for a window of %d axes", name, values, len(values), w.axes), w.t)
@@ -115,8 +114,7 @@ func (t Tensor) convolve(op ir.Op, weights Tensor, options []WindowOption) Tenso
 	}
 	if channels := y.Shape()[1]; w.bias.DType() != y.DType() || !w.bias.Shape().Equal(ir.Shape{channels}) {
 		fail(op.String(), fmt.Errorf("the bias is %s: want one number per channel of the result, %s",
-			w.bias.node.Type(),
-			ir.Type{DType: y.DType(), Shape: ir.Shape{channels}}), t, weights, w.bias)
+			w.bias.node.Type(), ir.Type{DType: y.DType(), Shape: ir.Shape{channels}}), t, weights, w.bias)
 	}
 	return y.Add(w.bias.withOnes(w.axes)) // as [channels, 1, ...], to broadcast over the axes of the window
 }
@@ -223,7 +221,7 @@ func Fraction(f float64) (num, den int64, ok bool) {
 	if !(f > 0) || f > maxFraction {
 		return 0, 0, false
 	}
-	n0, d0, n1, d1 := int64(0), int64(1), int64(1), int64(0) // the last two convergents, n0/d0 and n1/d1
+	n0, d0, n1, d1 := int64(0), int64(1), int64(1), int64(0) // the last two convergents: n0/d0, and then n1/d1
 	for x := f; ; x = 1 / (x - math.Floor(x)) {
 		whole := math.Floor(x)
 		if whole > maxFraction {

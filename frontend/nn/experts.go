@@ -33,10 +33,9 @@ type Routing struct {
 	// ScaleInputs means that an expert's weight multiplies the row that the expert reads, in place of its result.
 	ScaleInputs bool
 
-	// SparseMixer replaces the weights above (GRIN; Liu et al. 2024, arXiv:2409.12136); 0 does not. The first expert
-	// has the largest score, and its weight is its share of a softmax of the scores near it. The next expert is found
-	// in the same way without the first, and so on. A score is near if it is less by at most 2*SparseMixer of the
-	// larger of the largest score and its own magnitude.
+	// SparseMixer, if not 0, replaces the weights above (GRIN; Liu et al. 2024, arXiv:2409.12136). The first expert has
+	// the largest score m. Its weight is its softmax among the scores near m: score s is near if m-s is at most
+	// 2*SparseMixer*max(m, |s|). The next expert is found in the same way without the first, and so on.
 	SparseMixer float64
 }
 
@@ -76,7 +75,7 @@ func (r Routing) Choose(x frontend.Tensor, w Weights) (share, ids frontend.Tenso
 func (r Routing) mixSparsely(scores frontend.Tensor) (share, ids frontend.Tensor) {
 	none := scores.Lit(math.Inf(-1))
 	best, ids := scores.TopK(-1, r.Used)
-	left := scores // of the experts that are not used yet
+	left := scores // the scores, with -inf for experts that are used already
 	for i := range r.Used {
 		at := func(x frontend.Tensor) frontend.Tensor { return x.Slice(-1, i, ir.D(i+1)) }
 		top := at(best)
@@ -124,17 +123,17 @@ func ExpertsOf(x frontend.Tensor, w Weights, r Routing,
 	return ChosenExperts(x, w, share, ids, gated)
 }
 
-// ChosenExperts returns the sum of the results of the experts with numbers ids [T, used], by the weights share [T,
-// used]. ExpertsOf chooses these by a router. One matrix ffn_gate_up_exps [experts, 2*hidden, width] may take the place
-// of ffn_gate_exps and, in its second half, ffn_up_exps.
+// ChosenExperts returns the sum of the results of the experts with numbers ids [T, used], each times its weight in
+// share [T, used]. ExpertsOf chooses experts by a router. One matrix ffn_gate_up_exps [experts, 2*hidden, width] may
+// take the place of two: its first half is ffn_gate_exps, and its second half ffn_up_exps.
 func ChosenExperts(x frontend.Tensor, w Weights, share, ids frontend.Tensor,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	return experts(x.Unsqueeze(1), w, ids, gated).Mul(share.Unsqueeze(-1)).Sum(1)
 }
 
 // experts returns the results [T, used, width] of gated feed-forward experts with numbers ids [T, used]. row is [T,
-// used, width], or [T, 1, width] if all experts of a token read the same. gated combines the gate and the up matrix's
-// results.
+// used, width], or [T, 1, width] if all experts of a token read the same row. gated combines the results of the gate
+// and the up matrix.
 func experts(row frontend.Tensor, w Weights, ids frontend.Tensor,
 	gated func(gate, up frontend.Tensor) frontend.Tensor) frontend.Tensor {
 	linear := func(x frontend.Tensor, w Weights) frontend.Tensor {

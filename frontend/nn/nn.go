@@ -22,9 +22,10 @@ import (
 // optional vector bias [out].
 //
 // A matrix may have scales, weight_scale [out, groups]. They divide the columns into groups of equal size. A scale
-// multiplies the elements of one row in one group. If there is a vector order [in], column i of the matrix belongs to
-// element order[i] of x. A stack of matrices has one for each, [matrices, in].
-// Quantizers sort columns so that a block has columns with one scale.
+// multiplies the elements of one row in one group.
+//
+// If there is a vector order [in], column i of the matrix belongs to element order[i] of x: quantizers sort columns so
+// that a block has columns with one scale. A stack of matrices has an order for each matrix, [matrices, in].
 func Linear(x frontend.Tensor, w Weights) frontend.Tensor {
 	y := w.multiplied(x)
 	if bias := w.Optional("bias"); !bias.IsZero() {
@@ -39,7 +40,8 @@ func Unembed(x frontend.Tensor, table Weights) frontend.Tensor {
 	return table.multiplied(x)
 }
 
-// multiplied returns x w^T, after the adapter. Observer and adapter see the elements of x in their own order.
+// multiplied returns x w^T, plus the adapter's part. Observer and adapter get x before its elements are ordered for the
+// matrix.
 func (w Weights) multiplied(x frontend.Tensor) frontend.Tensor {
 	oneMatrix := frontend.Tensor{} // no ids that select matrices of a stack
 	w.reportMatmul(x, oneMatrix)
@@ -65,13 +67,14 @@ func (w Weights) ordered(x, ids frontend.Tensor) frontend.Tensor {
 	return x.Broadcast(order.Shape()).Gather(-1, order)
 }
 
-// matrix returns the matrix [out, in], or a stack of them, in dtype t, or in blocks if it is quantized. If there is one
-// scale for each row, it returns the scales [out] too: the caller multiplies the result of the matmul by them, which is
-// cheaper. If a row has a scale for each group of columns, it multiplies the matrix by the scales itself. Fusion makes
-// that a part of the matmul's kernel.
+// matrix returns the matrix [out, in], or a stack of matrices, in dtype t, or in blocks if it is quantized. If each row
+// has one scale, it also returns the scales [out]. The caller multiplies the result of the matmul by these, which is
+// cheaper than to multiply the matrix. If rows have several scales, matrix multiplies the matrix by them, and fusion
+// makes that a part of the matmul's kernel. Otherwise scale is the zero Tensor.
 func (w Weights) matrix(t ir.DType) (matrix, scale frontend.Tensor) {
 	matrix = as(w.get("weight"), t)
-	if scale = w.Optional("weight_scale"); scale.IsZero() { // the weight has no scales
+	scale = w.Optional("weight_scale")
+	if scale.IsZero() {
 		return matrix, scale
 	}
 	scale = as(scale, t)
@@ -86,14 +89,15 @@ func (w Weights) matrix(t ir.DType) (matrix, scale frontend.Tensor) {
 	return matrix, scale.Squeeze(-1) // one scale for each row
 }
 
-// Matrix is the matrix of a layer that takes apart its rows, or multiplies by it from both sides. It may be a stack.
-// Linear describes its scales and its order of columns.
+// Matrix is a matrix, or a stack of matrices, for a layer that uses parts of its rows, or multiplies by it from both
+// sides. Linear describes scales and the order of columns.
 type Matrix struct {
 	elements frontend.Tensor // [..., out, in], in the order of the columns
 	order    frontend.Tensor // [in], or the zero Tensor
 }
 
-// MatrixOf returns the matrix weight in dtype t. Casts, blocks and scales become a part of the matmuls' kernels.
+// MatrixOf returns the matrix weight in dtype t, dequantized and scaled. Fusion makes that a part of the matmuls'
+// kernels.
 func MatrixOf(w Weights, t ir.DType) Matrix {
 	m, scale := w.matrix(t)
 	if m.DType().IsBlock() {
@@ -135,7 +139,7 @@ func (m Matrix) Times(x frontend.Tensor) frontend.Tensor {
 func (m Matrix) TimesBack(x frontend.Tensor) frontend.Tensor {
 	y := x.MatMul(m.elements)
 	if !m.order.IsZero() {
-		y = y.IndexSelect(-1, m.order.Argsort(0)) // column order[i] of y is its column i here
+		y = y.IndexSelect(-1, m.order.Argsort(0)) // column i of y belongs at order[i]
 	}
 	return y
 }

@@ -76,8 +76,8 @@ func (r recurrence) gate(z frontend.Tensor, i int) frontend.Tensor {
 	return z.Slice(1, i*r.hidden, (i+1)*r.hidden)
 }
 
-// run calls step for each time step, as the body of a loop. in is the step's part of x, [N, gates*hidden]. run returns
-// the last states, and the first state of all steps. A zero Tensor in states begins with zeros.
+// run builds a loop over the steps. step returns the next states; in is the step's part of x, [N, gates*hidden]. A zero
+// Tensor in states begins with zeros. run returns the last states, and all values of the first state, [T, N, hidden].
 func (r recurrence) run(states []frontend.Tensor,
 	step func(in frontend.Tensor, state []frontend.Tensor) []frontend.Tensor) ([]frontend.Tensor, frontend.Tensor) {
 	b := r.x.Builder()

@@ -10,7 +10,7 @@ import (
 // elements of pair i are i and i+len(axes).
 func RopeAxes(x frontend.Tensor, positions []frontend.Tensor, axes []int,
 	options ...frontend.RopeOption) frontend.Tensor {
-	// All pairs turn by each direction in turn, and every pair keeps the result for its own direction.
+	// For each direction, turn all pairs by its positions, and select the result for the pairs of that direction.
 	y := x.Rope(positions[0], options...)
 	width := int(x.Dim(-1).Max())
 	for direction := 1; direction < len(positions); direction++ {

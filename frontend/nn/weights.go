@@ -18,7 +18,7 @@ type Weights struct {
 type model struct {
 	b     *frontend.Builder
 	types map[string]ir.Type
-	made  map[string]frontend.Tensor                                // by full name: weights already requested
+	made  map[string]frontend.Tensor                                // by full name: the weights requested so far
 	seen  func(weight string, x, ids frontend.Tensor)               // nil for no observer
 	give  func(name string, t ir.Type) frontend.Tensor              // nil for weights of the graph
 	adapt func(weight string, x, y frontend.Tensor) frontend.Tensor // nil for no adapters
@@ -114,19 +114,25 @@ func (w Weights) get(name string) frontend.Tensor {
 	if !ok {
 		w.model.b.Fail("weight", fmt.Errorf("the model has no weight %q", full))
 	}
-	var t frontend.Tensor
-	// give, if set, supplies a tensor in place of a weight of the graph.
-	if w.model.give == nil {
-		axis := -1 // not sharded
-		if w.model.shard != nil {
-			axis = w.model.shard(full)
-		}
-		t = w.model.b.ShardedWeight(axis, full, typ.DType, typ.Shape)
-	} else if t = w.model.give(full, typ); !t.Shape().Equal(typ.Shape) {
-		w.model.b.Fail("weight", fmt.Errorf("weight %q is %s, want shape %s", full, t, typ.Shape))
-	}
+	t := w.model.declared(full, typ)
 	w.model.made[full] = t
 	return t
+}
+
+// declared returns a new weight of the graph or, if give is set, the tensor that give returns in its place.
+func (m *model) declared(name string, t ir.Type) frontend.Tensor {
+	if m.give == nil {
+		axis := -1 // not sharded
+		if m.shard != nil {
+			axis = m.shard(name)
+		}
+		return m.b.ShardedWeight(axis, name, t.DType, t.Shape)
+	}
+	given := m.give(name, t)
+	if !given.Shape().Equal(t.Shape) {
+		m.b.Fail("weight", fmt.Errorf("weight %q is %s, want shape %s", name, given, t.Shape))
+	}
+	return given
 }
 
 // Optional returns the weight of that name, or the zero Tensor if there is none.

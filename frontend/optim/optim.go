@@ -36,8 +36,8 @@ func to(t frontend.Tensor, d ir.DType) frontend.Tensor {
 func wantSame(op string, names []string, tensors ...frontend.Tensor) {
 	for i, t := range tensors {
 		if !t.Shape().Equal(tensors[0].Shape()) {
-			t.Builder().Fail(op, fmt.Errorf("%s is %s and %s is %s: want equal "+
-				"shapes", names[0], tensors[0], names[i], t))
+			t.Builder().Fail(op, fmt.Errorf("%s is %s and %s is %s: want equal shapes", names[0], tensors[0], names[i],
+				t))
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (s SGD) Step(p, grad, velocity frontend.Tensor) (p2, velocity2 frontend.Ten
 }
 
 // Muon holds the constants of Muon (Jordan et al. 2024): the step is the momentum matrix, approximately orthogonalized.
-// It is for the matrices inside a network. Train other parameters, such as embeddings and vectors, by AdamW.
+// Use Muon for the matrices inside a network, and AdamW for other parameters, such as embeddings and vectors.
 type Muon struct {
 	Rate        float64
 	Momentum    float64 // decay of the momentum, usually 0.95

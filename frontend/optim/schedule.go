@@ -44,7 +44,7 @@ func WarmUp(steps int, then Schedule) Schedule {
 	}
 }
 
-// passed returns the elapsed fraction of a number of steps: 0 in the first step, 1 after all of them.
+// passed returns the elapsed fraction of a number of steps: 0 in the first step, and 1 after all steps.
 func passed(step frontend.Tensor, steps int) frontend.Tensor {
 	wantSteps(step, steps)
 	s := to(step, ir.F32)

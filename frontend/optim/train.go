@@ -71,10 +71,10 @@ func Minimize(loss frontend.Tensor, rule Rule, params ...frontend.Tensor) {
 // Option adjusts Train.
 type Option func(*training)
 
-// training is a call of Train. take is the zero Tensor if every run takes the step.
+// training has the options of a call of Train.
 type training struct {
-	ruleOf func(p frontend.Tensor) Rule
-	take   frontend.Tensor
+	ruleOf func(p frontend.Tensor) Rule // or nil
+	take   frontend.Tensor              // whether a run takes the step; the zero Tensor if every run does
 }
 
 // RuleOf makes Train choose a rule for each parameter, such as Muon for matrices only. If choose returns nil, Train
@@ -129,14 +129,14 @@ func StepsTaken(b *frontend.Builder, name string, take frontend.Tensor) frontend
 }
 
 // Accumulate averages gradients over a number of runs, so that one step of Train has the effect of a larger batch. It
-// sums them in f32 states NAME.sum, for parameter NAME. It returns the mean, and a bool scalar, due, which is true in
-// the last of these runs: pass it to Train by TakeIf. The sums then begin at zero again. The state "accumulated" counts
-// runs.
+// sums the gradients in f32 states: NAME.sum for parameter NAME. It returns the mean, and a bool scalar, due, which is
+// true in the last of the runs: pass it to Train by TakeIf. After that run the sums begin at zero again. The state
+// "accumulated" counts runs.
 func Accumulate(runs int, params, grads []frontend.Tensor) (mean []frontend.Tensor, due frontend.Tensor) {
 	const op = "accumulate"
 	if len(params) == 0 || len(params) != len(grads) {
-		panic(fmt.Sprintf("optim: %s of %d gradients of %d parameters: want one per "+
-			"parameter", op, len(grads), len(params)))
+		panic(fmt.Sprintf("optim: %s of %d gradients of %d parameters: want one per parameter", op, len(grads),
+			len(params)))
 	}
 	b := params[0].Builder()
 	if runs < 1 {

@@ -64,8 +64,8 @@ type converter struct {
 	packed  []byte    // the chunk in the new format
 }
 
-// chunkAt returns the number of elements of the chunk that begins at element first: whole rows, and at most one matrix
-// if matrices have separate importance weights.
+// chunkAt returns the number of elements of the chunk that begins at element `first`. A chunk has whole rows. If
+// matrices have separate importance weights, it does not go past the end of a matrix.
 func (c *converter) chunkAt(first int64) int64 {
 	columns := int64(c.columns())
 	n := max(1, chunkElems/columns) * columns
@@ -115,8 +115,8 @@ func (c *converter) chunk(first, n int64) error {
 	return err
 }
 
-// placeColumns moves each column of c.x to its place according to c.order. first is the index in the tensor of c.x's
-// first element.
+// placeColumns moves column i of each row of c.x to column c.order[i]. `first` is the index of c.x's first element in
+// the tensor.
 func (c *converter) placeColumns(first int64) {
 	if c.order == nil {
 		return // the columns are in their places
@@ -154,8 +154,8 @@ func (c *converter) pack(first int64) error {
 	return quant.Quantize(c.packed, c.To, c.x, opt)
 }
 
-// locate replaces an error about a value of a chunk by one with the value's place in the tensor. first is the index of
-// the chunk's first element. Other errors stay.
+// locate returns err with the value's place in the tensor instead of the chunk, if err is a *quant.ValueError. `first`
+// is the index of the chunk's first element in the tensor.
 func (c *converter) locate(err error, first int64) error {
 	var bad *quant.ValueError
 	if !errors.As(err, &bad) {

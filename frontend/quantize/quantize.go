@@ -40,8 +40,8 @@ type Options struct {
 	// Search lists more exceptions, after Keep's.
 	Search []SearchRule
 
-	// Output and Embedding are types of the output matrix and the token embedding, which come before all rules. If a
-	// model has one matrix for both, Output is its type, unless Embedding is set.
+	// Output and Embedding, if set, are the types of the output matrix and the token embedding, before all rules. If a
+	// model has one matrix for both, its type is Embedding or, if that is not set, Output.
 	Output, Embedding ir.DType
 
 	// Imatrix has importance weights, or is nil. Tensors that it lacks, and formats that do not use weights, are
@@ -129,15 +129,15 @@ func New(src *Source, opt Options) (*Plan, error) {
 	return p, nil
 }
 
-// orderSuffix ends the name of the order of a matrix's columns (nn.Linear), in place of .weight.
+// orderSuffix is the suffix of the name of a tensor with the order of a matrix's columns (see nn.Linear). It replaces
+// .weight.
 const orderSuffix = ".order"
 
-// placeColumns handles matrices whose columns are permuted, with the order in a tensor of its own. A matrix that keeps
-// its type also keeps its order. GGUF files may have such a tensor, but ggml's programs refuse files with tensors that
-// they do not know. If a matrix gets another type, placeColumns restores the order of its columns and leaves out that
-// tensor.
+// placeColumns plans matrices with permuted columns. The order of the columns is in a tensor NAME.order. If a matrix
+// keeps its type, it keeps the order, although ggml's programs refuse files with such a tensor. If a matrix gets
+// another type, its columns get their own order back, and the tensor is left out.
 func (p *Plan) placeColumns() error {
-	orders := map[string]bool{} // by name, whether it is left out
+	orders := map[string]bool{} // by name of a tensor with an order: whether it is left out
 	for _, t := range p.Tensors {
 		if strings.HasSuffix(t.Name, orderSuffix) && t.From == ir.I32 {
 			orders[t.Name] = false
@@ -173,7 +173,8 @@ func (p *Plan) placeColumns() error {
 	return nil
 }
 
-// columnsOf reads an order of n columns for each matrix.
+// columnsOf returns the order of n columns for each of several matrices, one after another. It returns an error if d
+// has no permutation of 0 … n-1 for each.
 func columnsOf(d *ir.Data, n, matrices int) ([]int, error) {
 	list, err := d.Ints()
 	if err != nil {

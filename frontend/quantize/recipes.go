@@ -22,10 +22,10 @@ type Recipe struct {
 	clauses  []clause // the first that applies to a tensor gives its type
 }
 
-// clause gives the tensors of a role a type, if a condition holds. A nil condition always holds.
+// clause gives the tensors of a role a type, if a condition holds.
 type clause struct {
 	role role
-	when func(*site) bool
+	when func(*site) bool // nil always holds
 	to   ir.DType
 }
 
@@ -45,7 +45,8 @@ const (
 	down
 )
 
-// roles recognizes roles by names, in this order. The name of a whole tensor, or a part of it.
+// roles has the roles of matrices by name, in the order in which they are tried. name is the whole name of a tensor or,
+// if whole is not set, a part of it.
 var roles = []struct {
 	name  string
 	whole bool
@@ -73,9 +74,9 @@ type site struct {
 	*facts
 	role     role
 	index    int  // position among the tensors of the role
-	layer    int  // index, or in mixtures of experts the number of the layer
-	layers   int  // number of layers, or of tensors of the role
-	stacked  bool // of several matrices
+	layer    int  // the same as index, but in mixtures of experts the number of the layer
+	layers   int  // the number of layers, or for role value of tensors with that role
+	stacked  bool // the tensor has several matrices
 	weighted bool // there is an importance matrix
 }
 
@@ -88,7 +89,7 @@ type facts struct {
 	tied         bool // the embedding is the output matrix too
 }
 
-// The conditions of clauses.
+// The conditions of clauses: early picks the first 1/part of the layers, and first the first n layers.
 
 func early(part int) func(*site) bool { return func(s *site) bool { return s.layer < s.layers/part } }
 func first(n int) func(*site) bool    { return func(s *site) bool { return s.layer < n } }
@@ -298,9 +299,9 @@ func layerOf(name string) int {
 	return layer
 }
 
-// sites returns the sites of the matrices of a model that are quantized, by name. weighted says that there is an
-// importance matrix. The position of a matrix counts the matrices of the same role in the order of layers and names. In
-// mixtures of experts, a layer may have several of a role, so the layer's number counts.
+// sites returns the site of each matrix of a model that is quantized, by name. weighted says that there is an
+// importance matrix. The index of a matrix counts the matrices of the same role in the order of layers and names. In
+// mixtures of experts, a layer may have several matrices of a role, so site.layer is the layer's number there.
 func sites(src *Source, weighted bool) map[string]*site {
 	f := factsOf(src)
 	order := slices.Clone(src.tensors)

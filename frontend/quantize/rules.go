@@ -22,12 +22,12 @@ type chooser struct {
 type rule struct {
 	matches func(name string) bool
 	to      ir.DType
-	what    string // is missing, if no tensor matches
-	used    bool
+	what    string // completes the error "no tensor …" if the rule matches none
+	used    bool   // it matches a tensor
 }
 
-// newChooser returns a chooser, which selects the type of each tensor by the options. Rules for an embedding or output
-// come before rules for patterns.
+// newChooser returns a chooser for the tensors of src. Rules for the embedding and the output matrix come before rules
+// for patterns.
 func newChooser(src *Source, opt Options) *chooser {
 	c := &chooser{options: opt}
 	if opt.Recipe != nil {
@@ -57,8 +57,8 @@ func newChooser(src *Source, opt Options) *chooser {
 	return c
 }
 
-// want returns the type for a tensor before its shape is considered: the first rule's that matches, or the type by the
-// recipe or the options. named reports whether a rule matches.
+// want returns the type for a tensor before its shape is considered: the type of the first rule that matches, or
+// without such a rule the type by the recipe or the options. named reports whether a rule matches.
 func (c *chooser) want(info tensorInfo) (to ir.DType, named bool) {
 	to = c.options.Type
 	if s := c.sites[info.name]; s != nil {
@@ -162,8 +162,8 @@ func (t *Tensor) decide(want ir.DType, named bool) {
 	}
 }
 
-// fallback returns the type for a tensor with rows of that many columns, if they are not whole blocks of format want:
-// as in llama.cpp, the next larger format with blocks of 32, or else f16.
+// fallback returns the type for a tensor with rows that are not whole blocks of format want: as in llama.cpp, the next
+// larger format with blocks of 32 elements or, if the rows are not whole blocks of that either, f16.
 func fallback(want ir.DType, columns int) ir.DType {
 	to := ir.IQ4_NL
 	if f, ok := ir.BlockFormatOf(want); ok && f.Fallback != ir.Invalid {
@@ -176,7 +176,7 @@ func fallback(want ir.DType, columns int) ir.DType {
 }
 
 // exempt lists tensors that are not quantized, because they are small and sensitive, or because ggml programs require
-// f32. It has parts of the names of GGUF files and of the models that they are converted from.
+// f32. A part is a part of a tensor's name, in GGUF files or in the models that they are converted from.
 var exempt = []struct{ part, why string }{
 	{"norm", "a norm"},
 	{"ffn_gate_inp.", "a router of experts"},

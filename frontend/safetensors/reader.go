@@ -46,8 +46,7 @@ type Tensor struct {
 	Bytes  int64
 }
 
-// File is an open safetensors file. Its methods may be called from several
-// goroutines, except Close.
+// File is an open safetensors file. Its methods may be called from several goroutines, except Close.
 type File struct {
 	src      filefmt.Source
 	mapping  *mmap.File // nil for NewReader
@@ -123,8 +122,8 @@ func (f *File) Names() []string {
 // HasWeight reports whether there is a tensor of that name.
 func (f *File) HasWeight(name string) bool { _, ok := f.names[name]; return ok }
 
-// Weight returns the tensor of that name. Its bytes alias the file, so they are
-// read-only and valid until Close. It implements ir.WeightSource.
+// Weight returns the tensor of that name. Its bytes alias the file, so they are read-only and valid until Close. It
+// implements ir.WeightSource.
 func (f *File) Weight(name string) (*ir.Data, error) {
 	i, ok := f.names[name]
 	if !ok {
@@ -183,9 +182,8 @@ func (f *File) place(entries []entry, start int64) error {
 	size := int64(len(f.data)) - start
 	for i, e := range entries {
 		if e.end < e.begin || e.end > size {
-			return f.src.Errorf(e.pos, "tensor %q has the byte range [%d, %d): want one inside the data, which "+
-				"has %d bytes",
-				e.name, e.begin, e.end, size)
+			return f.src.Errorf(e.pos, "tensor %q has the byte range [%d, %d): want one inside the data, which has %d "+
+				"bytes", e.name, e.begin, e.end, size)
 		}
 		t := Tensor{Name: e.name, Type: e.dtype, DType: dtypes[e.dtype], Dims: e.shape, Offset: start + e.begin,
 			Bytes: e.end - e.begin}

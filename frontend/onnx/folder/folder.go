@@ -35,20 +35,21 @@ type Folder struct {
 	Context int
 	// Vocabulary is the number of tokens, or 0.
 	Vocabulary int
-	// Labels names the results of a classifier, or is nil. Several says that each label has a probability of its own.
+	// Labels names the results of a classifier, or is nil. Several says that a text may have several labels, so that
+	// the probabilities are independent.
 	Labels  []string
 	Several bool
 	// Pooling says how a sentence encoder makes one vector of a text: mean, cls, last or max.
 	Pooling string
 
-	names genai // of a language model's inputs and outputs, if the configuration has them
+	names genai // names of a language model's inputs and outputs, as far as the configuration has them
 }
 
-// subfolder is where Transformers.js has its models.
+// subfolder is the folder, inside the model's folder, in which Transformers.js has ONNX files.
 const subfolder = "onnx"
 
-// Is reports whether path is a folder with an ONNX model, or a model in such a folder. A folder with safetensors is one
-// of a language model that vkc builds itself.
+// Is reports whether path is a folder with an ONNX model, or the ONNX file in such a folder. It is false for a folder
+// with safetensors, because vkc builds that model itself.
 func Is(path string) bool {
 	if strings.EqualFold(filepath.Ext(path), ".onnx") {
 		return rootOf(path) != ""
@@ -56,14 +57,16 @@ func Is(path string) bool {
 	return !has(path, "model.safetensors") && !has(path, "model.safetensors.index.json") && len(models(path)) > 0
 }
 
-// rootOf returns the folder of a model's file, or "".
+// rootOf returns the folder with the configuration of a model's file, or "".
 func rootOf(path string) string {
 	dir := filepath.Dir(path)
-	for _, root := range []string{dir, filepath.Dir(dir)} {
-		if root == dir || filepath.Base(dir) == subfolder {
-			if has(root, "config.json") || has(root, "genai_config.json") {
-				return root
-			}
+	roots := []string{dir}
+	if filepath.Base(dir) == subfolder {
+		roots = append(roots, filepath.Dir(dir))
+	}
+	for _, root := range roots {
+		if has(root, "config.json") || has(root, "genai_config.json") {
+			return root
 		}
 	}
 	return ""
@@ -74,15 +77,15 @@ func has(folder, name string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// variants are the ends of models' names by how much they round, the most precise first.
+// variants are the suffixes of models' names that say how the weights are rounded, the most precise first.
 var variants = []string{"", "_fp16", "_quantized", "_int8", "_uint8", "_q8", "_q4f16", "_q4", "_bnb4"}
 
-// parts are the names of models without a variant, the most useful first: decoder_model_merged runs every step.
+// parts are the names of models without a variant, the most useful first: decoder_model_merged can run every step.
 var parts = []string{"decoder_model_merged", "model", "decoder_with_past_model", "decoder_model", "text_model",
 	"encoder_model"}
 
-// models lists the ONNX models of a folder and of its subfolder, the best one first: models with known names in the
-// order of the tables, or else all.
+// models lists the ONNX models of a folder and of its subfolder. Models with names from parts and variants come in the
+// order of these. If there are none, it lists all models.
 func models(folder string) (list []string) {
 	for _, dir := range []string{folder, filepath.Join(folder, subfolder)} {
 		for _, part := range parts {
@@ -182,8 +185,8 @@ type genaiConfig struct {
 	} `json:"model"`
 }
 
-// genai has the names that genai_config.json gives to a decoder's inputs and outputs. The ones of keys and values have
-// the layer as %d.
+// genai has the names of a decoder's inputs and outputs in genai_config.json, by purpose. In names of keys and values,
+// %d stands for the layer.
 type genai struct {
 	Filename string            `json:"filename"`
 	Inputs   map[string]string `json:"inputs"`
@@ -248,7 +251,8 @@ func (f *Folder) readPooling() error {
 	if len(modes) == 0 {
 		return nil
 	}
-	if f.Pooling = poolings[modes[0]]; len(modes) > 1 || f.Pooling == "" {
+	f.Pooling = poolings[modes[0]]
+	if len(modes) > 1 || f.Pooling == "" {
 		slices.Sort(modes)
 		return fmt.Errorf("%s asks for %s: want one of %s", name, strings.Join(modes, " and "),
 			strings.Join(slices.Sorted(maps.Keys(poolings)), ", "))

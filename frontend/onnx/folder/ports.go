@@ -10,7 +10,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Ports are the inputs and outputs of a model of texts, by what they are. Names are empty for what the model lacks.
+// Ports has the names of a model's inputs and outputs by purpose. A name is "" if the model lacks the input. In shapes,
+// T is the number of tokens of a run, and P the number of tokens before.
 type Ports struct {
 	Tokens    string // i64[1, T]
 	Mask      string // i64[1, P+T]: 1 for each token
@@ -27,7 +28,7 @@ type Cache struct {
 	First         *ir.Data // what the first run has there: no positions
 }
 
-// The symbols in the graph of a model: the tokens of a run, and the ones of earlier runs.
+// The symbols in the graph of a model: the number of tokens of a run, and of tokens before.
 const (
 	TokensSymbol = "T"
 	PastSymbol   = "P"
@@ -44,14 +45,14 @@ type reader struct {
 	*Folder
 	model   *onnx.Model
 	ports   Ports
-	dims    map[string]ir.Dim
-	inputs  map[string]*ir.Data
+	dims    map[string]ir.Dim   // by name: replacements for the extents of inputs
+	inputs  map[string]*ir.Data // by name: values of inputs that do not depend on the text
 	tokens  ir.Dim
 	past    ir.Dim
-	unknown []string
+	unknown []string // inputs of no known purpose
 }
 
-// Merged reports whether the model is a merged decoder: its first run computes another branch than the others.
+// Merged reports whether the model is a merged decoder: it has a branch for the first run, and one for later runs.
 func (f *Folder) Merged() (bool, error) {
 	return f.hasInput(func(name string) bool { return name == branchInput })
 }
@@ -70,8 +71,7 @@ func (f *Folder) hasInput(is func(name string) bool) (bool, error) {
 }
 
 // Build builds the graph of a model for one text, and returns it with the names of its ports. A run has up to `tokens`
-// tokens, after up to `past` earlier ones. later chooses the branch of a merged decoder: true for the one with earlier
-// tokens.
+// tokens, after up to `past` tokens of runs before. later selects the branch of a merged decoder for later runs.
 func (f *Folder) Build(tokens, past int, later bool) (graph *onnx.File, ports Ports, err error) {
 	m, err := onnx.Read(f.Model)
 	if err != nil {
@@ -87,8 +87,7 @@ func (f *Folder) Build(tokens, past int, later bool) (graph *onnx.File, ports Po
 	return model, r.ports, err
 }
 
-// find sets the names of the model's inputs and outputs by their purpose, and fixes the extents of inputs. later is the
-// branch of a merged decoder: whether there are earlier tokens.
+// find sets r.ports, and fixes the extents of inputs. later selects the branch of a merged decoder for later runs.
 func (r *reader) find(later bool) error {
 	if err := r.findInputs(later); err != nil {
 		return err
@@ -112,8 +111,7 @@ func (r *reader) find(later bool) error {
 	return nil
 }
 
-// findInputs is find for the inputs. It gives values in r.inputs to those that do not depend on the text, and puts
-// those of no known purpose in r.unknown.
+// findInputs sets the inputs in r.ports, r.inputs and r.unknown, and fixes the extents of inputs.
 func (r *reader) findInputs(later bool) error {
 	names := map[string]*string{"input_ids": &r.ports.Tokens, "attention_mask": &r.ports.Mask,
 		"position_ids": &r.ports.Positions, "token_type_ids": &r.ports.Types}
@@ -156,7 +154,7 @@ func (r *reader) findInputs(later bool) error {
 			r.unknown = append(r.unknown, in.Name)
 		}
 	}
-	for _, in := range masks { // after the extents that they add up
+	for _, in := range masks { // last, because a mask may share symbols with other inputs, which keep their extents
 		r.fix(in, sum)
 	}
 	return nil
@@ -177,8 +175,8 @@ func (r *reader) isPast(name string) bool {
 	return ok || strings.HasPrefix(name, "past")
 }
 
-// layerOf matches the name of an input with the patterns for keys and values in genai_config.json. It returns the name
-// of the output for the next run, and whether a pattern matches.
+// layerOf returns the output with the next value of an input, if the input's name matches the pattern for keys or
+// values in genai_config.json. ok is false if it matches neither.
 func (r *reader) layerOf(name string) (present string, ok bool) {
 	for _, kind := range []string{"key", "value"} {
 		before, after, ok := strings.Cut(r.names.Inputs["past_"+kind+"_names"], "%d")
@@ -194,8 +192,8 @@ func (r *reader) layerOf(name string) (present string, ok bool) {
 	return "", false
 }
 
-// cache adds an input of keys or values of earlier tokens, with the output that has its value for the next run and with
-// its empty first value. It returns an error if there is no such output.
+// cache adds an input of keys or values of earlier tokens to r.ports.Past. It returns an error if no output has the
+// value for the next run.
 func (r *reader) cache(in onnx.Value) error {
 	present, _ := r.layerOf(in.Name)
 	for _, prefix := range []string{"past_key_values", "past"} {
@@ -226,23 +224,24 @@ func (r *reader) cache(in onnx.Value) error {
 	return nil
 }
 
-// fix gives values to the extents of an input: 1 to the first one, because a run has one text, and d to the others. It
-// leaves out extents that are numbers, or that have a value already. It ignores the formulas of extents: some exporters
-// write past + 1 for a mask, although a run may have several tokens.
+// fix sets the symbolic extents of an input in r.dims: the first to 1, because a run has one text, and the others to d.
+// Extents that are set already stay. A formula counts as a name: some exporters write past + 1 for a mask, although a
+// run may have several tokens.
 func (r *reader) fix(in onnx.Value, d ir.Dim) {
 	for axis, e := range in.Type.Shape {
 		name := e.Name
 		if _, done := r.dims[name]; e.Size >= 0 || done {
 			continue
 		}
-		if r.dims[name] = d; axis == 0 {
+		r.dims[name] = d
+		if axis == 0 {
 			r.dims[name] = ir.D(1)
 		}
 	}
 }
 
-// Inputs returns the inputs of a program of the model for tokens that follow `earlier` others, except the keys and
-// values of these. An input that the graph lacks, because nothing reads it, is left out.
+// Inputs returns the inputs of a run for tokens after `earlier` tokens of runs before, except the inputs in p.Past. It
+// leaves out inputs that the graph lacks, because nothing reads them.
 func (p Ports) Inputs(g *ir.Graph, tokens []int32, earlier int) (map[string]*ir.Data, error) {
 	in := map[string]*ir.Data{}
 	for _, port := range []struct {

@@ -5,9 +5,9 @@
 //
 //	MatMulNBits: f32[2,40] !u8[8,2,16] !f32[8,2]*0.1 -> f32 ; K=40 N=8 block_size=32 bits={4|8} ; 1e-4
 //
-// Alternatives in braces give a case each, and several braces all combinations, except that equal braces are chosen
-// alike. An op without a domain is of
-// com.microsoft; a domain is written before it, as ai.onnx.ml:Scaler, and ai.onnx is ONNX's own. Inputs are
+// Braces have alternatives, and there is a case for each. With several braces, there is a case for each combination,
+// but braces with equal contents always have the same alternative. A domain is written before an op, as
+// ai.onnx.ml:Scaler. The default is com.microsoft, and ai.onnx is ONNX's own domain. Inputs are
 //
 //	f32[2,3]          random numbers, normally distributed floats or integers of the whole range
 //	f32[8]*0.1        positive random floats around 0.1
@@ -52,7 +52,7 @@ type Case struct {
 	Inputs []Tensor
 	// Outputs are the names of the results that are compared.
 	Outputs []string
-	// Tolerance is the largest difference from the right result: of floats, relative to the largest number.
+	// Tolerance is the largest difference from the right result. For floats it is relative to the largest magnitude.
 	Tolerance float64
 }
 
@@ -73,7 +73,8 @@ func Read(path string) (all []*Case, err error) {
 		return nil, err
 	}
 	for i, line := range strings.Split(string(content), "\n") {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
 			continue
 		}
 		for _, one := range expand(line) {
@@ -157,7 +158,8 @@ func parse(line string) (*Case, error) {
 	return c, nil
 }
 
-// addInput adds input i, which text describes, to the case, its node and its graph. "-" is an input that is left out.
+// addInput adds input i, which text describes, to the case. It returns the messages of the node and the graph g with
+// the input appended. "-" is an input that is left out.
 func (c *Case) addInput(node, g Message, i int, text string, rng *rand.Rand) (ofNode, ofGraph Message, err error) {
 	if text == "-" {
 		return node.Text(1, ""), g, nil
@@ -301,7 +303,7 @@ func (c *Case) Fed() map[string]*ir.Data {
 	return all
 }
 
-// samples is how many elements of a result a summary has.
+// samples is the largest number of elements of a result that a summary has.
 const samples = 4
 
 // Summary returns a few numbers that stand for a tensor: some of its elements, the largest magnitude, and a sum of all
@@ -353,7 +355,7 @@ func (c *Case) Results(out map[string]*ir.Data) (string, error) {
 	return b.String(), nil
 }
 
-// Check compares results with the line that Results made of the right ones.
+// Check compares results with a line that Results made from the right results.
 func (c *Case) Check(out map[string]*ir.Data, want string) error {
 	have, err := c.Results(out)
 	if err != nil {
@@ -363,7 +365,7 @@ func (c *Case) Check(out map[string]*ir.Data, want string) error {
 	if len(a) != len(b) {
 		return fmt.Errorf("results %s, want %s", have, want)
 	}
-	largest := 0.0
+	largest := 0.0 // magnitude of the current result: the first number of its summary; -1 before that
 	isFloat := false
 	for i := 1; i < len(b); i++ {
 		y, err := strconv.ParseFloat(b[i], 64)
@@ -388,7 +390,8 @@ func (c *Case) Check(out map[string]*ir.Data, want string) error {
 		} else if c.Tolerance < 0.5 {
 			allowed = 1e-4 * max(1, largest) // the sum has six digits
 		}
-		if slices.Contains([]string{a[i], b[i]}, "NaN") && a[i] != b[i] || err != nil || math.Abs(x-y) > allowed {
+		oneNaN := slices.Contains([]string{a[i], b[i]}, "NaN") && a[i] != b[i]
+		if oneNaN || err != nil || math.Abs(x-y) > allowed {
 			return fmt.Errorf("results %s, want %s", have, want)
 		}
 	}
