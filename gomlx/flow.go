@@ -189,8 +189,8 @@ type while struct {
 	compiled  []*routine
 }
 
-// newWhile makes the round of a loop: a closure that takes the state of the loop. It returns the state after some
-// trips, and whether another round follows.
+// newWhile makes a loop with its round. The round is a closure that takes the state of the loop, and returns the state
+// after some trips and whether another round follows.
 func (f *Function) newWhile(condition, body *Function) *while {
 	round := f.builder.function("", f)
 	of := shapesOf(body.results)
@@ -200,23 +200,13 @@ func (f *Function) newWhile(condition, body *Function) *while {
 	}
 	round.parameters = state
 	w := &while{functions: []*Function{round}}
-	// The values of enclosing functions that each of the two uses.
-	ofCondition, ofBody := captures(condition), captures(body)
-	call := func(g *Function, captured, args []*value) []*value {
-		op := &operation{kind: compute.OpTypeCall, args: slices.Concat(args, captured)}
-		if hasFlow(g) {
-			op.flow = &branch{branches: []*Function{g}, captured: [][]*value{captured}}
-		} else {
-			op.build = func(l *lowering, in []tensor) []tensor { return l.call(g, captured, in, false) }
-		}
-		return round.keep(op, shapesOf(g.results)...)
-	}
-	var next []*value
+	ofCondition, ofBody := captures(condition), captures(body) // values of enclosing functions that each uses
+	var next []*value                                          // the state after the round
 	// A program cannot run such a loop: a round makes one trip, and the host runs the condition before the first one.
 	if hasFlow(condition, body) {
 		w.functions = append(w.functions, condition)
 		w.captured[1] = ofCondition
-		next = call(body, ofBody, state)
+		next = round.keepCall(body, ofBody, state)
 	} else {
 		op := &operation{kind: compute.OpTypeWhile, args: slices.Concat(state, ofCondition, ofBody)}
 		op.build = func(l *lowering, in []tensor) []tensor {
@@ -230,9 +220,21 @@ func (f *Function) newWhile(condition, body *Function) *while {
 		}
 		next = round.keep(op, of...)
 	}
-	round.results = slices.Concat(next, call(condition, ofCondition, next))
+	round.results = slices.Concat(next, round.keepCall(condition, ofCondition, next))
 	w.captured[0] = captures(round)
 	return w
+}
+
+// keepCall adds a call of g with args to f, and returns its results. captured lists the values of enclosing functions
+// that g uses.
+func (f *Function) keepCall(g *Function, captured, args []*value) []*value {
+	op := &operation{kind: compute.OpTypeCall, args: slices.Concat(args, captured)}
+	if hasFlow(g) {
+		op.flow = &branch{branches: []*Function{g}, captured: [][]*value{captured}}
+	} else {
+		op.build = func(l *lowering, in []tensor) []tensor { return l.call(g, captured, in, false) }
+	}
+	return f.keep(op, shapesOf(g.results)...)
 }
 
 func (w *while) compile(of axes) (flow, error) {
@@ -363,16 +365,8 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 	}
 	n := len(args)
 	results, err := f.add(kind, slices.Concat(args, captured), func(l *lowering, in []tensor) []tensor {
-		// Sort the operand that is compared, and move the elements of all operands in the same way.
 		if known {
-			sort := tensor.Argsort
-			if descending {
-				sort = tensor.ArgsortDescending
-			}
-			indices := sort(in[by], axis)
-			for i, x := range in[:n] {
-				in[i] = x.Gather(axis, indices)
-			}
+			sortBy(in[by], in[:n], axis, descending)
 			return in[:n]
 		}
 		// Find the place of each element, and write all operands' elements there.
@@ -386,6 +380,18 @@ func (f *Function) Sort(comparator compute.Function, axis int, _ bool, inputs ..
 		return nil, err
 	}
 	return valuesOf(results), nil
+}
+
+// sortBy replaces tensors by tensors with their elements along an axis in the order of the elements of by.
+func sortBy(by tensor, tensors []tensor, axis int, descending bool) {
+	sort := tensor.Argsort
+	if descending {
+		sort = tensor.ArgsortDescending
+	}
+	indices := sort(by, axis)
+	for i, x := range tensors {
+		tensors[i] = x.Gather(axis, indices)
+	}
 }
 
 // order recognizes a comparator that compares two elements of one operand with < or >, and returns the operand's

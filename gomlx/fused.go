@@ -234,13 +234,13 @@ func (a *attention) build(in []tensor) tensor {
 		}
 		seen = joined(seen, within(queries, 2).And(within(keys, 3)), tensor.And)
 	}
-	switch {
-	case seen.IsZero() && !scores.IsZero():
-		options = append(options, frontend.Mask(scores))
-	case !seen.IsZero() && scores.IsZero():
-		options = append(options, frontend.Mask(seen))
-	case !seen.IsZero():
-		options = append(options, frontend.Mask(seen.Where(scores, scores.Lit(bound(scores.DType(), -1)))))
+	if !seen.IsZero() && !scores.IsZero() {
+		seen, scores = tensor{}, seen.Where(scores, scores.Lit(bound(scores.DType(), -1)))
+	}
+	for _, mask := range []tensor{seen, scores} { // at most one of them is left
+		if !mask.IsZero() {
+			options = append(options, frontend.Mask(mask))
+		}
 	}
 	y := q.Attention(k, v, options...)
 	if !queries.IsZero() { // padding sees nothing and is 0

@@ -103,30 +103,39 @@ func (p *program) close() {
 	_ = p.executable.Close()
 }
 
-// run runs the program. Results stay on the device. updates maps the index of a result to the index of an input: the
-// result is then in the state of that input.
-func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64, results int,
-	updates map[int]int) ([]*storage, error) {
-	// Pass each input as it is: on the device, or in the host's memory.
-	host := vkc.Tensors{}
-	opt := vkc.RunOptions{Inputs: map[string]*vkc.DeviceTensor{}, Symbols: map[string]int64{}}
-	for _, s := range p.executable.Symbols() {
-		opt.Symbols[s.Name] = symbols[s.Name]
-	}
+// inputs returns the program's inputs by name, each as it is: in the host's memory, or on the device.
+func (p *program) inputs(ctx context.Context, in []*storage) (
+	host vkc.Tensors, onDevice map[string]*vkc.DeviceTensor, err error) {
+	host, onDevice = vkc.Tensors{}, map[string]*vkc.DeviceTensor{}
 	for _, port := range p.executable.Inputs() {
 		i, err := inputNumber(port.Name, in)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		device, data, err := in[i].forRun(ctx, p.executable)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case device != nil:
-			opt.Inputs[port.Name] = device
+			onDevice[port.Name] = device
 		default:
 			host[port.Name] = data
 		}
+	}
+	return host, onDevice, nil
+}
+
+// run runs the program. Results stay on the device. updates maps the index of a result to the index of an input: the
+// result is then in the state of that input.
+func (p *program) run(ctx context.Context, b *Backend, in []*storage, symbols map[string]int64, results int,
+	updates map[int]int) ([]*storage, error) {
+	host, onDevice, err := p.inputs(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	opt := vkc.RunOptions{Inputs: onDevice, Symbols: map[string]int64{}}
+	for _, s := range p.executable.Symbols() {
+		opt.Symbols[s.Name] = symbols[s.Name]
 	}
 	for _, port := range p.executable.Outputs() {
 		opt.Keep = append(opt.Keep, port.Name)

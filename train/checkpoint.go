@@ -91,7 +91,7 @@ func Restore(exe *vkc.Executable, path string, settings map[string]string) (loss
 		return nil, wrong(fmt.Errorf("it has the losses of %d steps, but says that there were %q", len(losses), steps))
 	}
 	for name, d := range states {
-		own := *d // since the file may be cut short
+		own := *d // WriteState reads a copy, because the file may be truncated meanwhile
 		err := mmap.Guard(func() error { own.Bytes = slices.Clone(d.Bytes); return nil })
 		if err == nil {
 			err = exe.WriteState(name, &own)
