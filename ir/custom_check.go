@@ -213,6 +213,21 @@ func checkCustomText(what, text string) error {
 		return fmt.Errorf("field %s: want UTF-8 without backslashes, and without control characters other than line "+
 			"ends and tabs", what)
 	}
+	if err := checkCustomBrackets(what, text); err != nil {
+		return err
+	}
+	if what == "Expr" && strings.Contains(text, "//") {
+		return fmt.Errorf("%s line %d: a comment to the end of the line would hide code after the expression: write "+
+			"/* … */", what, 1+strings.Count(text, "\n"))
+	}
+	return nil
+}
+
+// closers maps an opening bracket to its closing bracket.
+var closers = map[byte]byte{'(': ')', '[': ']', '{': '}'}
+
+// checkCustomBrackets reports brackets and comments that are not balanced, and preprocessor lines.
+func checkCustomBrackets(what, text string) error {
 	var open []byte // brackets that are not closed yet
 	line := 1
 	at := func(format string, args ...any) error {
@@ -235,10 +250,10 @@ func checkCustomText(what, text string) error {
 			i += end + 3 // to the last byte of the comment
 		case b == '#':
 			return at("preprocessor lines are not allowed: vkc writes #version, and the #extension lines for Needs")
-		case strings.IndexByte("([{", b) >= 0:
+		case closers[b] != 0:
 			open = append(open, b)
-		case strings.IndexByte(")]}", b) >= 0:
-			if len(open) == 0 || strings.IndexByte("([{", open[len(open)-1]) != strings.IndexByte(")]}", b) {
+		case b == ')' || b == ']' || b == '}':
+			if len(open) == 0 || closers[open[len(open)-1]] != b {
 				return at("%q closes nothing: remove it, or open the bracket before", b)
 			}
 			open = open[:len(open)-1]
@@ -246,9 +261,6 @@ func checkCustomText(what, text string) error {
 	}
 	if len(open) > 0 {
 		return at("%q is not closed: close it", open[len(open)-1])
-	}
-	if what == "Expr" && strings.Contains(text, "//") {
-		return at("a comment to the end of the line would hide code after the expression: write /* … */")
 	}
 	return nil
 }

@@ -167,21 +167,20 @@ func FromInts(t DType, values []int64, dims ...int) (*Data, error) {
 func formatData(d *Data) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s(", d.DType, ShapeOf(d.Dims...))
+	n := d.Elems()
 	switch {
 	case d.DType.IsBlock():
+		n = 0
 		fmt.Fprintf(&b, "base64 %q", base64.StdEncoding.EncodeToString(d.Bytes))
-	default:
-		n := d.Elems()
-		if n > 1 && d.uniform() {
-			n = 1
-			b.WriteString("all ")
+	case n > 1 && d.uniform():
+		n = 1
+		b.WriteString("all ")
+	}
+	for i := range n {
+		if i > 0 {
+			b.WriteString(", ")
 		}
-		for i := range n {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(formatElem(d.DType, d.elem(i)))
-		}
+		b.WriteString(formatElem(d.DType, d.elem(i)))
 	}
 	b.WriteString(")")
 	return b.String()

@@ -250,10 +250,11 @@ func (b *Bound) controlled(n *ir.Node, args []Bound) {
 					continue
 				}
 				// Either branch may run.
-				then := results[i]
-				results[i] = Bound{Lo: min(then.Lo, result.Lo), Hi: max(then.Hi, result.Hi),
-					Err: max(then.Err, result.Err), Exact: then.Exact && result.Exact, Bad: then.Bad || result.Bad,
-					Rounded: then.Rounded || result.Rounded}
+				both := &results[i]
+				both.join([]Bound{result})
+				both.Exact = both.Exact && result.Exact
+				both.Bad = both.Bad || result.Bad
+				both.Rounded = both.Rounded || result.Rounded
 			}
 		}
 	}

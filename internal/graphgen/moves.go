@@ -17,7 +17,7 @@ func (g *generator) reshape() *ir.Node {
 }
 
 // reshaped returns a shape with as many elements as s: with an axis of 1 added, two axes joined, or an axis split. It
-// returns s if the random choice does not fit.
+// returns s if the random choice does not fit. It may overwrite s.
 func (g *generator) reshaped(s ir.Shape) ir.Shape {
 	switch pick := g.rng.IntN(4); {
 	case pick == 0 && len(s) < 5:

@@ -55,23 +55,25 @@ const (
 
 // op adds one op of a random kind. If nothing fits that kind, it tries others, up to 8 in all.
 func (g *generator) op() {
+	for range 8 {
+		if g.maker().make(g) != nil {
+			return
+		}
+	}
+}
+
+// maker returns a random maker. The probability of each is in proportion to its weight.
+func (g *generator) maker() maker {
 	total := 0
 	for i := range g.makers {
 		total += g.weight(i)
 	}
-	for range 8 {
-		pick := g.rng.IntN(total)
-		for i, m := range g.makers {
-			pick -= g.weight(i)
-			// pick was below the weights so far, so it falls to m.
-			if pick < 0 {
-				if m.make(g) != nil {
-					return
-				}
-				break
-			}
-		}
+	i, pick := 0, g.rng.IntN(total)
+	for pick >= g.weight(i) {
+		pick -= g.weight(i)
+		i++
 	}
+	return g.makers[i]
 }
 
 // weight returns the relative frequency of a maker. Large graphs are for kernels that sum many products.
@@ -457,8 +459,7 @@ func (g *generator) attention() *ir.Node {
 	heads := groups * (1 + g.rng.IntN(3))
 	batch := g.shape(g.rng.IntN(2))
 	t, s := g.dims[g.rng.IntN(len(g.dims))], g.dims[g.rng.IntN(len(g.dims))]
-	// as in self-attention
-	if g.rng.IntN(3) == 0 {
+	if g.rng.IntN(3) == 0 { // as in self-attention
 		s = t
 	}
 	// Op reshape could not split the heads: it does not see that both shapes are empty.
@@ -469,19 +470,11 @@ func (g *generator) attention() *ir.Node {
 	if g.opt.Large && g.rng.IntN(3) > 0 {
 		e = d
 	}
-	// of adds a leaf with the batch axes and dims, or returns nil if that is too large.
-	of := func(dims ...ir.Dim) *ir.Node {
-		shape := append(append(ir.Shape{}, batch...), dims...)
-		if !g.fits(shape) {
-			return nil
-		}
-		return g.leaf(shape, g.float)
-	}
+	of := func(dims ...ir.Dim) *ir.Node { return g.batched(batch, g.float, dims...) }
 	args := []*ir.Node{of(ir.D(heads), t, d), of(ir.D(groups), s, d), of(ir.D(groups), s, e)}
 	if g.rng.IntN(3) == 0 {
 		args = append(args, g.leaf(g.broadcastable(ir.Shape{ir.D(heads), t, s}), g.floatType()))
-		// sinks, which may only follow a mask
-		if g.rng.IntN(2) == 0 {
+		if g.rng.IntN(2) == 0 { // sinks, which may only follow a mask
 			args = append(args, g.leaf(ir.ShapeOf(heads), g.floatType()))
 		}
 	}
@@ -502,7 +495,7 @@ func (g *generator) attention() *ir.Node {
 	case 0:
 		return g.attentionGrad(args, attrs)
 	case 1:
-		// The op has no values.
+		// This op has no argument for values.
 		return g.add(ir.OpAttentionLSE, slices.Delete(args, 2, 3), scoreAttrs(attrs)...)
 	}
 	return g.add(ir.OpAttention, args, attrs...)

@@ -1,18 +1,16 @@
 package graphgen
 
-import "github.com/vkc-go/vkc/ir"
+import (
+	"slices"
+
+	"github.com/vkc-go/vkc/ir"
+)
 
 // recurrence adds an op that computes along time with a state. It draws arguments for which the state stays small:
 // decays are less than 1, and keys and corrections are at most 0.02.
 func (g *generator) recurrence() *ir.Node {
 	batch := g.shape(g.rng.IntN(2))
-	of := func(t ir.DType, dims ...ir.Dim) *ir.Node {
-		shape := append(append(ir.Shape{}, batch...), dims...)
-		if !g.fits(shape) {
-			return nil
-		}
-		return g.leaf(shape, t)
-	}
+	of := func(t ir.DType, dims ...ir.Dim) *ir.Node { return g.batched(batch, t, dims...) }
 	t, times := g.float, g.dims[g.rng.IntN(len(g.dims))]
 	result := attr("of", []string{"y", "state"}[g.rng.IntN(2)])
 	if g.rng.IntN(3) == 0 {
@@ -44,6 +42,15 @@ func (g *generator) recurrence() *ir.Node {
 		args = append(args, vectors(heads), vectors(ir.D(groups)))
 	}
 	return g.recurrent(ir.OpDeltaRule, args, result)
+}
+
+// batched adds a leaf with the batch axes and dims, or returns nil if that is too large.
+func (g *generator) batched(batch ir.Shape, t ir.DType, dims ...ir.Dim) *ir.Node {
+	shape := slices.Concat(batch, dims)
+	if !g.fits(shape) {
+		return nil
+	}
+	return g.leaf(shape, t)
 }
 
 // recurrent adds the op, unless an argument would be too large.

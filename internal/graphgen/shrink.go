@@ -42,6 +42,24 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 			return h
 		}
 	}
+	if h := shrinkNodes(g, try); h != nil {
+		return h
+	}
+	for i, o := range g.Outputs() { // return an argument of its node
+		for _, a := range o.Node.Args() {
+			if a.DType().IsBlock() { // an output cannot have blocks
+				continue
+			}
+			if h := try(rebuild(g, nil, outputsWith(g, i, a), nil)); h != nil {
+				return h
+			}
+		}
+	}
+	return nil
+}
+
+// shrinkNodes returns a graph without one of g's nodes that still fails according to try, or nil.
+func shrinkNodes(g *ir.Graph, try func(*ir.Graph, error) *ir.Graph) *ir.Graph {
 	live := g.Live()
 	for i := len(g.Nodes()) - 1; i >= 0; i-- {
 		n := g.Nodes()[i]
@@ -67,21 +85,12 @@ func shrinkOnce(g *ir.Graph, fails func(*ir.Graph) bool) *ir.Graph {
 			return h
 		}
 	}
-	for i, o := range g.Outputs() { // return an argument of its node
-		for _, a := range o.Node.Args() {
-			if !a.DType().IsBlock() { // an output cannot have blocks
-				if h := try(rebuild(g, nil, outputsWith(g, i, a), nil)); h != nil {
-					return h
-				}
-			}
-		}
-	}
 	return nil
 }
 
-// rebuild copies the live part of a graph. It replaces each node in replace by the node there, or by a new input if
-// that is nil. Output i becomes outputs[i], or is left out if that is nil; if outputs itself is nil, all stay. The
-// updates for which keepUpdate holds stay; if it is nil, all do.
+// rebuild copies the live part of a graph. A node n in replace becomes replace[n], or a new input if that is nil. The
+// node of output i becomes outputs[i]; the output is left out if that is nil. If outputs itself is nil, all stay.
+// Update i stays if keepUpdate is nil or keepUpdate(i) is true.
 func rebuild(g *ir.Graph, replace map[*ir.Node]*ir.Node, outputs []*ir.Node,
 	keepUpdate func(i int) bool) (*ir.Graph, error) {
 	return copyGraph(g, replace, func(h *ir.Graph, made []*ir.Node) error {

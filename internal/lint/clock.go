@@ -36,14 +36,7 @@ func runClock(pass *analysis.Pass) (any, error) {
 		if !strings.HasSuffix(name, "_test.go") || measures {
 			continue
 		}
-		excused := map[int]bool{}
-		for _, group := range file.Comments {
-			for _, c := range group.List {
-				if strings.HasPrefix(c.Text, "// clock: ") {
-					excused[pass.Fset.Position(c.Pos()).Line] = true
-				}
-			}
-		}
+		excused := excusedLines(pass, file)
 		took := map[types.Object]bool{} // variables with a measured duration
 		for n := range ast.Preorder(file) {
 			if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == len(a.Rhs) {
@@ -66,6 +59,19 @@ func runClock(pass *analysis.Pass) (any, error) {
 		}
 	}
 	return nil, nil
+}
+
+// excusedLines returns the lines of a file with a comment that begins with "clock:".
+func excusedLines(pass *analysis.Pass, file *ast.File) map[int]bool {
+	lines := map[int]bool{}
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if strings.HasPrefix(c.Text, "// clock: ") {
+				lines[pass.Fset.Position(c.Pos()).Line] = true
+			}
+		}
+	}
+	return lines
 }
 
 func compares(op token.Token) bool {

@@ -20,32 +20,47 @@ func runDocumented(pass *analysis.Pass) (any, error) {
 		return nil, nil
 	}
 	for _, file := range sources(pass) {
-		end, said := 0, false // the last line of the previous declaration, and whether it was documented
-		check := func(n ast.Node, documented bool, name *ast.Ident, exported bool) {
-			said = documented || said && pass.Fset.Position(n.Pos()).Line == end+1
-			end = pass.Fset.Position(n.End()).Line
-			if exported && name.IsExported() && !said {
-				pass.Reportf(name.Pos(),
-					"%s has no comment: say what it is, with shapes and units, or unexport it", name.Name)
-			}
-		}
+		c := commentChecker{pass: pass}
 		for _, decl := range file.Decls {
-			switch d := decl.(type) {
-			case *ast.FuncDecl:
-				check(d, d.Doc != nil, d.Name, exportedReceiver(d) && !ofErrors(d))
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					switch s := spec.(type) {
-					case *ast.TypeSpec:
-						check(s, d.Doc != nil || s.Doc != nil || s.Comment != nil, s.Name, true)
-					case *ast.ValueSpec:
-						check(s, d.Doc != nil || s.Doc != nil || s.Comment != nil, s.Names[0], true)
-					}
-				}
-			}
+			c.checkDecl(decl)
 		}
 	}
 	return nil, nil
+}
+
+// commentChecker checks the declarations of a file in order.
+type commentChecker struct {
+	pass       *analysis.Pass
+	end        int  // the last line of the previous declaration
+	documented bool // whether the previous declaration has a comment of its own, or shares one
+}
+
+// checkDecl checks a declaration at the top level of the file.
+func (c *commentChecker) checkDecl(decl ast.Decl) {
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		c.check(d, d.Doc != nil, d.Name, exportedReceiver(d) && !ofErrors(d))
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				c.check(s, d.Doc != nil || s.Doc != nil || s.Comment != nil, s.Name, true)
+			case *ast.ValueSpec:
+				c.check(s, d.Doc != nil || s.Doc != nil || s.Comment != nil, s.Names[0], true)
+			}
+		}
+	}
+}
+
+// check reports declaration n of a name if it has no comment, but needs one because it is exported.
+func (c *commentChecker) check(n ast.Node, hasComment bool, name *ast.Ident, exported bool) {
+	adjacent := c.pass.Fset.Position(n.Pos()).Line == c.end+1
+	c.documented = hasComment || c.documented && adjacent
+	c.end = c.pass.Fset.Position(n.End()).Line
+	if exported && name.IsExported() && !c.documented {
+		c.pass.Reportf(name.Pos(),
+			"%s has no comment: say what it is, with shapes and units, or unexport it", name.Name)
+	}
 }
 
 // ofErrors reports whether a method is one that package errors calls.

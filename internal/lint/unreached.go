@@ -53,11 +53,13 @@ func Unreached(dir string, patterns ...string) ([]string, error) {
 				continue
 			}
 			for _, decl := range file.Decls {
-				if d, ok := decl.(*ast.FuncDecl); ok && d.Name.Name != "init" && d.Name.Name != "_" {
-					at, f := prog.Fset.Position(d.Name.Pos()), p.TypesInfo.Defs[d.Name].(*types.Func)
-					if !reached[at] {
-						list = append(list, fmt.Sprintf("%s: %s", at, f.FullName()))
-					}
+				d, ok := decl.(*ast.FuncDecl)
+				if !ok || d.Name.Name == "init" || d.Name.Name == "_" {
+					continue
+				}
+				if at := prog.Fset.Position(d.Name.Pos()); !reached[at] {
+					f := p.TypesInfo.Defs[d.Name].(*types.Func)
+					list = append(list, fmt.Sprintf("%s: %s", at, f.FullName()))
 				}
 			}
 		}

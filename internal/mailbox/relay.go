@@ -22,7 +22,7 @@ func (m *Mailbox) Relay(over *atomic.Bool) {
 			flags = append(flags, flag{at: groupAt + MaxGroups*rank + group, rank: rank})
 		}
 	}
-	for spins := 1; ; spins++ {
+	for spins := 1; ; spins++ { // spins counts the rounds since the last one that copied a flag
 		for i := range flags {
 			f := &flags[i]
 			if now := atomic.LoadUint32(&m.words[f.at]); now != f.seen {

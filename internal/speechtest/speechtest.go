@@ -131,15 +131,10 @@ func (m Golden) Weights(t testing.TB) map[string]*ir.Data {
 func (m Golden) File(t testing.TB, more ...gguf.KV) *gguf.File {
 	t.Helper()
 	var w gguf.Writer
-	for _, kv := range m.Metadata() {
-		if slices.ContainsFunc(more, func(o gguf.KV) bool { return o.Key == kv.Key }) {
-			continue
-		}
-		if err := w.Set(kv.Key, kv.Value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, kv := range more {
+	own := slices.DeleteFunc(m.Metadata(), func(kv gguf.KV) bool {
+		return slices.ContainsFunc(more, func(o gguf.KV) bool { return o.Key == kv.Key })
+	})
+	for _, kv := range slices.Concat(own, more) {
 		if err := w.Set(kv.Key, kv.Value); err != nil {
 			t.Fatal(err)
 		}
@@ -282,9 +277,8 @@ type WAV struct {
 	Sound               func(seconds float64, channel int) float64
 }
 
-// Bytes returns the content of the WAV file.
-func (w WAV) Bytes() []byte {
-	var data, out []byte
+// samples returns the content of the WAV file's chunk "data".
+func (w WAV) samples() (data []byte) {
 	for i := range w.Samples {
 		for c := range int(w.Channels) {
 			v := w.Sound(float64(i)/float64(w.Rate), c)
@@ -301,7 +295,11 @@ func (w WAV) Bytes() []byte {
 			}
 		}
 	}
-	format := []byte{}
+	return data
+}
+
+// format returns the content of the WAV file's chunk "fmt ".
+func (w WAV) format() (format []byte) {
 	tag := w.Tag
 	if w.Extensible {
 		tag = 0xfffe // the real tag is in the extension
@@ -313,6 +311,12 @@ func (w WAV) Bytes() []byte {
 	if w.Extensible {
 		format, _ = binary.Append(format, binary.LittleEndian, []uint16{22, w.Bits, 0, 0, w.Tag, 0, 0, 0, 0, 0, 0, 0})
 	}
+	return format
+}
+
+// Bytes returns the content of the WAV file.
+func (w WAV) Bytes() []byte {
+	var out []byte
 	chunk := func(name string, content []byte) {
 		size := uint32(len(content))
 		if name == "data" && w.SizeUnknown {
@@ -327,8 +331,8 @@ func (w WAV) Bytes() []byte {
 	}
 	// Readers must skip unknown chunks, and the byte that pads an odd length.
 	chunk("LIST", []byte("odd"))
-	chunk("fmt ", format)
-	chunk("data", data)
+	chunk("fmt ", w.format())
+	chunk("data", w.samples())
 	head := append([]byte("RIFF"), binary.LittleEndian.AppendUint32(nil, uint32(len(out)+4))...)
 	return append(append(head, "WAVE"...), out...)
 }

@@ -210,12 +210,19 @@ func Specialize(module []byte, values []any) ([]byte, error) {
 
 // constant returns the opcode and the words of a value that replaces a specialization constant.
 func constant(op uint32, kind [2]uint32, value any) (opcode uint32, words []uint32, err error) {
+	var want string
 	switch v := value.(type) {
 	case bool:
-		if op == opSpecConstantTrue || op == opSpecConstantFalse {
-			return map[bool]uint32{true: opConstantTrue, false: opConstantFalse}[v], nil, nil
+		want = "bool"
+		isBool := op == opSpecConstantTrue || op == opSpecConstantFalse
+		switch {
+		case isBool && v:
+			return opConstantTrue, nil, nil
+		case isBool:
+			return opConstantFalse, nil, nil
 		}
 	case int64:
+		want = "number of 32 bits"
 		if op == opSpecConstant && kind == [2]uint32{opTypeInt, 32} {
 			if v < math.MinInt32 || v > math.MaxUint32 {
 				return 0, nil, fmt.Errorf("%d does not fit into its 32 bits", v)
@@ -223,12 +230,12 @@ func constant(op uint32, kind [2]uint32, value any) (opcode uint32, words []uint
 			return opConstant, []uint32{uint32(v)}, nil
 		}
 	case float64:
+		want = "float of 32 bits"
 		if op == opSpecConstant && kind == [2]uint32{opTypeFloat, 32} {
 			return opConstant, []uint32{math.Float32bits(float32(v))}, nil
 		}
 	}
-	return 0, nil, fmt.Errorf("its type is not that of a %s", map[string]string{"bool": "bool",
-		"int64": "number of 32 bits", "float64": "float of 32 bits"}[fmt.Sprintf("%T", value)])
+	return 0, nil, fmt.Errorf("its type is not that of a %s", want)
 }
 
 // capabilityAddresses lets a shader follow addresses that it reads from a buffer.

@@ -36,29 +36,32 @@ func ReadRuns(r io.Reader, file string) ([]Run, error) {
 		return nil, fmt.Errorf("no trace of vkc run --trace: %w", err)
 	}
 	var runs []Run
-	at := map[int]int{}      // by process
-	lane := map[[2]int]int{} // by process and thread
+	at := map[int]int{}      // index of a run, by process
+	lane := map[[2]int]int{} // index of a lane of a run, by process and thread
 	for _, e := range trace.Events {
 		i, ok := at[e.PID]
 		if !ok {
 			i = len(runs)
-			at[e.PID], runs = i, append(runs, Run{File: filepath.Base(file)})
+			at[e.PID] = i
+			runs = append(runs, Run{File: filepath.Base(file)})
 		}
+		run := &runs[i]
 		key := [2]int{e.PID, e.TID}
 		j, ok := lane[key]
 		if !ok && (e.Phase == "X" || e.Name == "thread_name") {
-			j = len(runs[i].Lanes)
-			lane[key], runs[i].Lanes = j, append(runs[i].Lanes, Lane{Spans: []Span{}})
+			j = len(run.Lanes)
+			lane[key] = j
+			run.Lanes = append(run.Lanes, Lane{Spans: []Span{}})
 		}
 		name, _ := e.Args["name"].(string)
 		switch {
 		case e.Phase == "X":
-			runs[i].Lanes[j].Spans = append(runs[i].Lanes[j].Spans,
-				Span{Name: e.Name, Start: e.Start, Took: e.Took, Args: e.Args})
+			l := &run.Lanes[j]
+			l.Spans = append(l.Spans, Span{Name: e.Name, Start: e.Start, Took: e.Took, Args: e.Args})
 		case e.Name == "process_name":
-			runs[i].Name = name
+			run.Name = name
 		case e.Name == "thread_name":
-			runs[i].Lanes[j].Name = name
+			run.Lanes[j].Name = name
 		}
 	}
 	if len(runs) == 0 {
