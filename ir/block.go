@@ -51,8 +51,9 @@ type BlockForm struct {
 	Signed         bool // quants are bytes with a sign
 	Levels         bool // quants are floats rather than bytes: the row has Decode.Levels
 	Halved         bool // quants are halved; scale and bias are for the full value
-	// Wide means that four consecutive quads can be decoded at once, if the first is a multiple of four, and two unless
-	// FourOnly is set. That requires 16-byte alignment, which blocks have when their parts are in planes.
+	// Wide means that four consecutive quads can be decoded at once, if the number of the first is a multiple of four.
+	// Two can too, unless FourOnly is set. That requires 16-byte alignment, which blocks have when their parts are in
+	// planes.
 	Wide, FourOnly bool
 }
 

@@ -15,9 +15,8 @@ type IndexRange struct {
 	Extent Dim
 }
 
-// IndexRanges lists the inputs that reach a node as indices unmodified, through casts and views that keep every
-// element. Indices computed from an input, such as its remainder, are not listed: they are not under the host's
-// control.
+// IndexRanges lists the inputs that nodes use as indices, directly or through casts and views that keep every element.
+// It leaves out indices computed from an input, such as its remainder: they are not under the host's control.
 func (g *Graph) IndexRanges() []IndexRange {
 	var list []IndexRange
 	given := map[*Node]string{} // the input that a node is a view of

@@ -15,8 +15,8 @@ const (
 
 // Window describes how a convolution or pooling slides over the innermost axes of its argument. Each field has one
 // value per axis. Element k of the window at result coordinate i is argument coordinate i*Stride - Low + k*Dilation.
-// Low and High are the padding before and after the argument. For a transposed convolution argument and result are
-// exchanged.
+// Low and High are the padding before and after the argument. For a transposed convolution, exchange argument and
+// result in all of this.
 type Window struct {
 	Kernel, Stride, Dilation, Low, High []int64
 }

@@ -141,8 +141,8 @@ func (s *suite) batches() {
 	}
 }
 
-// attentionCase describes an attention: heads query heads of q queries share groups key heads of k keys. Queries and
-// keys have d elements, and values have e. mask means that there is a mask.
+// attentionCase describes an attention of q queries and k keys. There are `heads` heads of queries, which share
+// `groups` heads of keys. Queries and keys have d elements, and values have e. mask means that there is a mask.
 type attentionCase struct {
 	name                      string
 	heads, groups, q, k, d, e int

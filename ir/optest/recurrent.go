@@ -6,7 +6,7 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// recurrenceCase describes a recurrence: heads that share vectors in groups, each with a state of rows of `of`
+// recurrenceCase describes a recurrence of heads, which share vectors in groups. Each head has a state: rows of `of`
 // elements.
 type recurrenceCase struct {
 	outer                          []int

@@ -30,8 +30,8 @@ func (k *boundKey) equal(x *boundKey) bool {
 }
 
 // bind returns the bound recording of a run if an earlier run with these resources had the same tensors. Otherwise, or
-// if kernels cannot access any of them directly, it returns nil. inputs lists the copies of inputs, symbols and grids
-// that the run needs without a bound recording.
+// if there is no tensor that kernels can access directly, it returns nil. inputs lists the copies of inputs, symbols
+// and grids that the run needs without a bound recording.
 func (r *runResources) bind(e *Executable, inputs []bufferCopy, j *job) *bound {
 	if !r.prepareKey(e, inputs, j) {
 		return nil

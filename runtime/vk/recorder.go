@@ -125,8 +125,9 @@ const maxRecorded = 8
 // maxDispatches is the largest number of dispatches in one recording.
 const maxDispatches = 1 << 20
 
-// pathOf returns the path of a run through the program, as a key: the trip counts that depend on symbols, and for
-// which alternatives the symbols are small enough. A recording is for one path. pathOf returns "" if there is only one.
+// pathOf returns the path of a run through the program, as a key: the trip counts that depend on symbols, and which
+// steps run an alternative, a kernel for small values of a symbol. A recording is for one path. pathOf returns "" if
+// there is only one.
 func (rec *recorder) pathOf(symbols map[string]int64) string {
 	var text []byte
 	for _, r := range rec.program.Regions {
