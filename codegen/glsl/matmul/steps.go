@@ -48,30 +48,32 @@ func (m *matTile) multiplySteps(x, y, stage expr.Expr) {
 	s := m.s
 	m.Blank()
 	m.Repeat("depth", s.TileK, func(depth expr.Expr) {
-		vectors := map[*Operand]expr.Array{}
-		// read loads count vectors of every operand in list: the tile's groups at, at+apart, at+2*apart, ... of four
-		// rows or columns.
-		read := func(list []*Operand, base string, at expr.Expr, count, apart int) {
-			for _, o := range list {
-				vectors[o] = m.Array("vec4", o.Name+base, count)
-				m.Repeat("i", count, func(i expr.Expr) {
-					place := expr.Flat(depth, schedule.StepPitch(m.tileExtent(o)), expr.Plus(at, expr.Times(i, apart)))
-					m.Assign(vectors[o].At(i), expr.At(m.tiles[o], expr.Flat(stage, m.tileSize(o), place)))
-				})
-			}
-		}
-		read(m.A, "_rows", y, s.ThreadM/4, s.TileM/s.ThreadM)
-		read(m.B, "_cols", x, s.ThreadN/4, s.TileN/s.ThreadN)
+		rows := m.readStep(m.A, "_rows", stage, depth, y, s.ThreadM/4, s.TileM/s.ThreadM)
+		cols := m.readStep(m.B, "_cols", stage, depth, x, s.ThreadN/4, s.TileN/s.ThreadN)
 		m.Repeat("i", s.ThreadM, func(i expr.Expr) {
 			m.Repeat("j", s.ThreadN/4, func(j expr.Expr) {
 				for _, p := range m.MatMuls {
 					sum := p.Sums.At(expr.Flat(i, s.ThreadN/4, j))
-					row := expr.At(vectors[p.A].At(expr.Quotient(i, 4, s.ThreadM)), expr.Remainder(i, 4, s.ThreadM))
-					m.AddProduct("vec4", sum, expr.Call("vec4", row), vectors[p.B].At(j))
+					row := expr.At(rows[p.A].At(expr.Quotient(i, 4, s.ThreadM)), expr.Remainder(i, 4, s.ThreadM))
+					m.AddProduct("vec4", sum, expr.Call("vec4", row), cols[p.B].At(j))
 				}
 			})
 		})
 	})
+}
+
+// readStep loads `count` vectors of each operand of a list at step depth of a stage: the tile's groups at, at+apart,
+// at+2*apart, ... of four rows or columns. The arrays' names end with suffix.
+func (m *matTile) readStep(list []*Operand, suffix string, stage, depth, at expr.Expr,
+	count, apart int) map[*Operand]expr.Array {
+	vectors := map[*Operand]expr.Array{}
+	for _, o := range list {
+		vectors[o] = m.Filled("vec4", o.Name+suffix, count, "i", func(i expr.Expr) expr.Expr {
+			place := expr.Flat(depth, schedule.StepPitch(m.tileExtent(o)), expr.Plus(at, expr.Times(i, apart)))
+			return expr.At(m.tiles[o], expr.Flat(stage, m.tileSize(o), place))
+		})
+	}
+	return vectors
 }
 
 // finishSteps writes the stores of an invocation's rows, four columns at a time. x and y are as in multiplySteps.

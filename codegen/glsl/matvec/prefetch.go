@@ -49,8 +49,8 @@ func preloadSlot(rows residentRows, i int, j expr.Expr) expr.Expr {
 func (v *matVec) prefetchBlocks(rows residentRows) {
 	load := v.loadToCache
 	if v.S.Prefetch.Mode == kernel.PrefetchRegisters {
-		v.preload = preloaded{}
 		load = v.loadToRegisters
+		v.preload = preloaded{} // makes the first pass use the registers
 		for _, o := range v.B {
 			count := v.S.ThreadN * len(rows)
 			v.preload[v.blockBuffer(o)] = preloadedRuns{v.Array("uvec4", o.Name+"_words", count),

@@ -7,6 +7,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/ceil"
 )
 
 // selectWriter writes a kernel that stores the first k elements of a row's order without sorting the rest (top-k). It
@@ -78,7 +79,8 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	rank := w.Variable("uint", "rank", w.Dim(w.K.Take))
 	// Three rounds look at bits 31 to 21, 20 to 10, and 10 to 0 of the key. Further rounds look at the bits of the
 	// place.
-	keyRounds, rounds := 3, 3+(bitsOf(w.K.Fold.Max())+schedule.SelectBits-1)/schedule.SelectBits
+	keyRounds, placeRounds := 3, ceil.Div(bitsOf(w.K.Fold.Max()), schedule.SelectBits)
+	rounds := keyRounds + placeRounds
 	w.Open(&syntax.For{Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: "round", Init: expr.Uint(0)}}},
 		Cond: expr.Format("round < %du", rounds), Post: &syntax.Assign{To: expr.Of("round"), Op: "++"}})
 	w.Exactly("bool", "by_key", expr.Binary("<", expr.Of("round"), expr.Uint(keyRounds)))
@@ -87,6 +89,14 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 		schedule.SelectBits, rounds-1, schedule.SelectBits))
 	w.countBins(key, keyBits, place, placeBits)
 	w.findBin(rank)
+	w.takeBin(rank, key, keyBits, place, placeBits)
+	w.Close()
+	return key, place
+}
+
+// takeBin adds the number of the found bin to the known bits of the key or the place, and sets rank to the rank in the
+// bin. It ends the loop over rounds if all elements of the bin are selected.
+func (w *selectWriter) takeBin(rank, key, keyBits, place, placeBits expr.Expr) {
 	w.Assign(rank, expr.At(w.found, expr.Int(foundRank)))
 	w.OpenIf(expr.Of("by_key"))
 	w.Update(key, "|=", expr.Binary("<<", expr.At(w.found, expr.Int(foundBin)), expr.Of("shift")))
@@ -103,8 +113,6 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	w.Update(place, "|=", expr.Binary("<<", expr.At(w.found, expr.Int(foundBin)), expr.Of("shift")))
 	w.Update(placeBits, "|=", expr.Binary("<<", expr.Uint(schedule.SelectBins-1), expr.Of("shift")))
 	w.Close()
-	w.Close()
-	return key, place
 }
 
 // countBins counts the elements in each bin. An element's bin is the number in the SelectBits bits from bit `shift` on,

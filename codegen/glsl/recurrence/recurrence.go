@@ -219,18 +219,20 @@ func (o *operands) load(t0 expr.Expr) {
 	})
 }
 
-// copyFrom sets the operands to others.
-func (o *operands) copyFrom(from *operands) {
-	all := func(to, from expr.Array) {
-		o.each("i", to.Len, func(i expr.Expr) { o.Assign(to.At(i), from.At(i)) })
-	}
+// copyFrom sets the operands to those of another group of time steps.
+func (o *operands) copyFrom(other *operands) {
 	for _, x := range o.distinct() {
-		all(o.vectors[x], from.vectors[x])
+		o.copyArray(o.vectors[x], other.vectors[x])
 	}
 	if !o.decaysByKey() {
-		all(o.decay, from.decay)
+		o.copyArray(o.decay, other.decay)
 	}
-	all(o.v, from.v)
+	o.copyArray(o.v, other.v)
+}
+
+// copyArray writes the code that copies an array of registers.
+func (o *operands) copyArray(to, from expr.Array) {
+	o.each("i", to.Len, func(i expr.Expr) { o.Assign(to.At(i), from.At(i)) })
 }
 
 // at returns the n-th vec4 of an operand at the u-th time.

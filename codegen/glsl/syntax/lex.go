@@ -151,16 +151,15 @@ func expand(format string, args []any) (src string, trees []*Expr, err error) {
 		verb, rest = verb[:end], verb[end:]
 		switch a := args[next].(type) {
 		case *Expr:
-			if a == nil {
+			switch {
+			case a == nil:
 				return "", nil, fmt.Errorf("GLSL %q: argument %d is missing", format, next+1)
-			}
-			// A name is its own text.
-			if a.Op == Name {
+			case a.Op == Name: // its text is enough
 				b.WriteString(a.Text)
-				break
+			default:
+				b.WriteByte(treeMark)
+				trees = append(trees, a)
 			}
-			b.WriteByte(treeMark)
-			trees = append(trees, a)
 		case string:
 			b.WriteString(a)
 		default:
