@@ -170,7 +170,7 @@ func (m *Model) loadPrograms(ctx context.Context, o Options) error {
 	}
 	done := make(chan error, 1)
 	go func() { done <- m.compileAll(ctx, others, o) }()
-	compiled := sync.OnceValue(func() error { return <-done })
+	compiled := sync.OnceValue(func() error { return <-done }) // waits for compileAll; may be called twice
 	if m.gpuMemory > 0 {
 		if err := compiled(); err != nil {
 			return err

@@ -167,18 +167,19 @@ func (m *Model) textStates() (list []textState, err error) {
 // positions lists the positions in the state that hold the keys or values of the first tokens of a slot's text. If s is
 // nil, only the length of the list has a meaning.
 func (p textState) positions(m *Model, tokens int, s *slot) []int {
-	own := p.all / m.slotCount // of each text; a ring has all of its positions in use
-	if p.paged || own >= m.context {
-		own = tokens
+	each := p.all / m.slotCount // positions of a slot
+	used := each                // in a ring of the last positions, which a sliding-window layer has
+	if p.paged || each >= m.context {
+		used = tokens
 	}
-	list := make([]int, own)
+	list := make([]int, used)
 	for i := range list {
 		switch {
 		case s == nil:
 		case p.paged:
 			list[i] = int(s.pages[i/llm.PageSize])*llm.PageSize + i%llm.PageSize
 		default:
-			list[i] = int(s.index)*(p.all/m.slotCount) + i
+			list[i] = int(s.index)*each + i
 		}
 	}
 	return list

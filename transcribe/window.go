@@ -355,6 +355,7 @@ func (j *job) allow(logits []float64, text []int32) {
 		forbid(t.Timestamps+int32(firstLatest*speech.Rate/time.Second/speech.SamplesPerPosition)+1, t.LastTimestamp+1)
 		return
 	}
+	// Whether the last token is a timestamp, and whether the token before it is one or is missing.
 	last, before := t.IsTimestamp(text[n-1]), n < 2 || t.IsTimestamp(text[n-2])
 	switch {
 	case last && before: // a segment has begun

@@ -234,8 +234,8 @@ func (k *Kernel) onHost(list []operand, declare func(*kernel.Program, *kernel.Bu
 const compareChunk = 1 << 20
 
 // same returns an error if have and want, two results of a binding, differ by more than the tolerance. It compares
-// chunks on all cores. If the tolerance is relative to the largest element, each chunk uses its own, which makes the
-// comparison stricter.
+// chunks on all cores. If the tolerance is relative to the largest element, each chunk uses its own largest element,
+// which makes the comparison stricter.
 func same(have, want *ir.Data, tol ir.Tolerance) error {
 	if bytes.Equal(have.Bytes, want.Bytes) {
 		return nil

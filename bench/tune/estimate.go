@@ -67,9 +67,9 @@ func (e *estimates) Time(_ context.Context, which []int, _ time.Duration, _ int)
 }
 
 // estimate returns the nanoseconds of a dispatch: the larger of the time of its memory traffic and of its instructions.
-// A subgroup occupies a scheduler for its own cycles. It also waits for memory while no other subgroup can run, which
-// depends on the occupancy. Drivers assume a fixed trip count for loops, and would so favor schedules with more,
-// shorter trips: estimate scales cycles by the real number of steps.
+// A subgroup takes the cycles of its instructions or, if that is more, its latency divided by the number of subgroups
+// that share a scheduler (the occupancy). Drivers assume a fixed trip count for loops, which favors schedules with more
+// and shorter trips. So estimate scales the cycles by the real trip count.
 func estimate(k *Kernel, s kernel.Schedule, caps device.Caps, cost runtime.KernelCost, workgroups float64,
 	workgroup, subgroup int) float64 {
 	machine := device.MachineOf(caps)

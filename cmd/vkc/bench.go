@@ -243,8 +243,8 @@ func (a *app) bench(ctx context.Context, f *benchFlags) (err error) {
 	return errors.Join(stopped, err)
 }
 
-// open opens the device, or several as one: by layers, by tensors, or with --split auto in the way with the lowest
-// estimated time of a step.
+// open opens the device of --device. If that names several, they become one device, which divides a model by layers, by
+// tensors, or with --split auto in the way with the lowest estimated time of a step.
 func (f *benchFlags) open(ctx context.Context) (*vkc.Device, error) {
 	switch {
 	case !strings.Contains(f.device, ","), f.model.split == generate.SplitLayers:

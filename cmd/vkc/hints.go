@@ -71,8 +71,8 @@ func (a *app) hints(ctx context.Context, path string, f *hintFlags, asJSON bool)
 	return nil
 }
 
-// lowerable returns the graph of a file, and the device and the tuning to compile it for. A compiled bundle has its
-// device. For other files, the flag --target and the tuning flags f select both.
+// lowerable returns the graph of a file, and the device and the tuning to compile it for. A bundle names the device
+// that it was compiled for. For other files, --target and the tuning flags f select the device and the tuning.
 func (a *app) lowerable(path string, graph *graphFlags, target string, f *tuningFlags) (g *ir.Graph, caps device.Caps,
 	tuning device.Tuning, err error) {
 	isBundle, err := filefmt.IsBundle(path)
