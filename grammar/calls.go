@@ -18,8 +18,8 @@ type Function struct {
 	Keywords      bool // the arguments are Python's: NAME=VALUE, ... with literals of Python
 }
 
-// Marks are the texts around each argument: Param, the name, ParamEnd, the argument, and ValueEnd. Arguments that are
-// strings have no quotes.
+// Marks are the texts around the name and the value of each argument, which together are Param NAME ParamEnd VALUE
+// ValueEnd without the spaces. A value that is a string has no quotes.
 type Marks struct{ Param, ParamEnd, ValueEnd string }
 
 // Token returns the name of a special token as a grammar writes it, in the texts of ParseCalls. Ordinary text, such as
@@ -170,8 +170,8 @@ func (s *schemas) word(v any) *expr {
 	return text(t)
 }
 
-// marked returns the expression of arguments that each have marks before and after their name and value, in the order
-// of the schema's properties.
+// marked returns the expression of arguments in the order of the schema's properties, each with the marks m around its
+// name and its value.
 func (s *schemas) marked(o *object, where string, m Marks) *expr {
 	properties, _ := o.values["properties"].(*object)
 	if properties == nil {

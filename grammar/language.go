@@ -160,8 +160,8 @@ func (a *steps) repeat(p *pattern, next int32, inside bool) (int32, error) {
 }
 
 // thread is one way in which an automaton may have read the string so far. at is its state. never has the states of
-// negative look-aheads that have begun: none of them may come to a match. must has a set of states for each positive
-// look-ahead that has begun: one of them must come to a match.
+// negative look-aheads that have begun: the thread ends if one of the states comes to a match. must has a set of states
+// for each positive look-ahead that has begun: one state of each set must come to a match.
 type thread struct {
 	at    int32
 	never []int32

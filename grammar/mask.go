@@ -295,9 +295,9 @@ func (t *Text) nodeMask(at int32) (*nodeMask, error) {
 // walkBatch is the number of trie nodes that walk visits before it counts them as work.
 const walkBatch = 1 << 10
 
-// walk adds to mask the tokens below trie node n that may follow state from. It appends to beyond the trie nodes at
-// which the rule of from may end although tokens continue. The rest of such a token must match what follows the rule's
-// call.
+// walk adds to mask the tokens below trie node n that may follow state from. If the rule of from may end at a trie node
+// with longer tokens below it, walk appends the node to beyond: the rest of the longer tokens must match the text after
+// the rule's call.
 func (t *Text) walk(n int32, from *state, mask Mask, beyond *[]int32) error {
 	v, m := t.c.v, t.c.m
 	top := v.depths[n]

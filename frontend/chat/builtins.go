@@ -495,15 +495,15 @@ func extreme(r *run, x value, a args, sign int) value {
 	return best
 }
 
-// chooseByAttribute implements the filters selectattr (want is true) and rejectattr (false): it tests the attribute of
-// each item that the first argument names.
+// chooseByAttribute implements the filters selectattr (want is true) and rejectattr (want is false): for each item it
+// tests the attribute that the first argument names.
 func chooseByAttribute(r *run, x value, a args, want bool) value {
 	path, rest := a.shift("attribute")
 	return choose(r, x, path, rest, want)
 }
 
-// choose implements the filters select (want is true) and reject (false): it keeps the items for which a test returns
-// want. It tests the attribute of each item at path, or the item itself if path is nil.
+// choose implements the filters select (want is true) and reject (want is false): it keeps the items for which a test
+// returns want. It tests the attribute of each item at path, or the item itself if path is nil.
 func choose(r *run, x, path value, a args, want bool) value {
 	all := &list{kind: generator}
 	if !truth(x) {

@@ -229,8 +229,8 @@ func urlEncode(r *run, x value, _ args) value {
 	return w.out
 }
 
-// quoted percent-encodes the bytes of a string, except unreserved characters and the ones in safe. It replaces a space
-// by the given string.
+// quoted percent-encodes the bytes of a string, except unreserved characters and the characters in safe. It replaces a
+// space by the string `space`.
 func quoted(r *run, s str, safe, space string) str {
 	w := writer{r: r}
 	for i, c := range s {

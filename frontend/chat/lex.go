@@ -81,8 +81,8 @@ func (l *lexer) next() {
 		l.skip(n)
 		return
 	}
-	kind := rest[n+1]
-	sign := byte(0)
+	kind := rest[n+1] // the character after the tag's first brace: {, % or #
+	sign := byte(0)   // after kind: - or +, or 0 for neither
 	if n+2 < len(rest) && (rest[n+2] == '-' || rest[n+2] == '+') {
 		sign = rest[n+2]
 	}

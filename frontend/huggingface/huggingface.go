@@ -109,8 +109,8 @@ func openStored(folder string) (config []byte, s *stored, err error) {
 	return config, s, nil
 }
 
-// translate returns the folder's model in GGUF's spelling, for a language model or a speech model. It also returns a
-// function that checks the resulting file.
+// translate translates the language model or speech model of a folder to the names and keys of GGUF files. It also
+// returns a function that checks the resulting file.
 func translate(folder string, config []byte, s *stored) (_ *llm.Folder,
 	check func(f *gguf.File) error, err error) {
 	if !speech.IsFolder(config) { // a language model

@@ -37,9 +37,9 @@ type weight struct {
 	last weak.Pointer[ir.Data] // the result of the last call of Weight, as long as it is in use
 }
 
-// newMade determines the type of each weight. A matrix of some folders comes with its scales, or with an order of its
-// columns, which are weights of their own. If alone is set, scales are no weights of their own, and the matrix's
-// elements are multiplied by them.
+// newMade determines the type of each weight. In some folders a matrix comes with scales, or with an order of its
+// columns. The scales and the order become weights of their own. But if alone is set, the elements of the matrix are
+// multiplied by the scales instead.
 func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
 	m := &made{stored: s, all: map[string]*weight{}, translation: f}
 	names := map[string]bool{}
@@ -386,9 +386,10 @@ func (w *weight) convert(all []byte, from ir.DType) ([]byte, error) {
 	if len(w.dims) > 0 {
 		rows = max(w.dims[0], 1)
 	}
-	for i := range values {
-		if w.Change != nil { // models compute it in f32
-			values[i] = float64(float32(w.Change(i/(len(values)/rows), values[i])))
+	if w.Change != nil {
+		perRow := len(values) / rows
+		for i, v := range values {
+			values[i] = float64(float32(w.Change(i/perRow, v))) // models compute it in f32
 		}
 	}
 	d, err := ir.FromFloats(w.dtype, values, len(values))

@@ -49,9 +49,9 @@ func Activations(cfg Config, tokens int) (*ir.Graph, error) {
 	})
 }
 
-// expertSquares returns, for each expert, the sums of squares [experts, in] of the rows that use it, and their number
-// [experts]. Each of T tokens uses U experts: ids [T, U] has their numbers. The rows are x [T, U, in], or [T, 1, in] if
-// all experts of a token read the same row.
+// expertSquares returns for each expert the sums of squares [experts, in] of the rows that use it, and the number of
+// such rows, counts [experts]. Each of T tokens uses U experts, with the numbers in ids [T, U]. The rows are x [T, U,
+// in], or [T, 1, in] if all experts of a token read the same row.
 func expertSquares(x, ids frontend.Tensor, experts int) (squares, counts frontend.Tensor) {
 	chosen := ids.OneHot(experts, ir.F32) // [T, U, experts]
 	counts = chosen.Sum(0, 1)

@@ -34,8 +34,8 @@ func (l layer) deltaProjections(x frontend.Tensor) (qkv, z frontend.Tensor) {
 }
 
 // gatedDelta computes a short convolution of queries, keys and values, the gated delta rule with queries and keys
-// scaled to length 1, and a gated norm of each head. Each key belongs to Heads/Groups value heads. They are next to
-// each other in files of Qwen3-Next, and Groups apart in files of Qwen3.5.
+// scaled to length 1, and a gated norm of each head. Each key belongs to Heads/Groups value heads. The value heads of a
+// key are next to each other in files of Qwen3-Next, and Groups apart in files of Qwen3.5.
 func (l layer) gatedDelta(x frontend.Tensor) frontend.Tensor {
 	s, times := l.Recurrent, x.Dim(0)
 	each, width, keys := s.Heads/s.Groups, s.Inner/s.Heads, s.Groups*s.Keys // value heads by key, and their width

@@ -10,7 +10,8 @@ import (
 )
 
 // setRope translates the rotary positions: the base of the angles, the number of rotated elements, and the scaling for
-// long texts. Older folders have them in the configuration and its field rope_scaling, newer ones in rope_parameters.
+// long texts. Newer folders have all three in rope_parameters. Older folders have the scaling in rope_scaling, and the
+// rest in the configuration itself.
 func (c *folderConfig) setRope(a architecture) {
 	if a.rope == notRotary {
 		delete(c.set, "rope.freq_base")
@@ -180,8 +181,8 @@ func (c *folderConfig) setLlama3(scaling map[string]any, dims, trained int) {
 // maxHeadDim bounds the elements of a head that are rotated.
 const maxHeadDim = 1 << 16
 
-// setLongRope translates the settings of LongRoPE (Ding et al. 2024, arXiv:2402.13753) to GGUF's. trained is the
-// context length of the training.
+// setLongRope translates the settings of LongRoPE (Ding et al. 2024, arXiv:2402.13753) to keys and weights of GGUF
+// files. trained is the context length of the training.
 func (c *folderConfig) setLongRope(scaling map[string]any, trained int) {
 	for key, weight := range map[string]string{"short_factor": ropeShort, "long_factor": ropeLong} {
 		list, _ := scaling[key].([]any)

@@ -320,9 +320,9 @@ func withoutOnes(s ir.Shape) ir.Shape {
 	return slices.DeleteFunc(slices.Clone(s), func(d ir.Dim) bool { return d.Is(1) })
 }
 
-// from sets the folder's tensors that a weight is made of, and reports whether the folder has them. name is their name
-// in the table, which may stand for several, and suffix is .weight or .bias. A tensor may also have no suffix .weight;
-// its bias then ends in _bias.
+// from sets the folder's tensors that a weight is made of, and reports whether the folder has any. name is a name of
+// the table, which may stand for several tensors, and suffix is .weight or .bias. A tensor may also have no suffix
+// .weight; its bias then ends in _bias.
 func (f *folderWeightNames) from(o *Origin, name, suffix string) bool {
 	short := strings.ReplaceAll(strings.TrimPrefix(suffix, ".weight"), ".", "_") // "" or "_bias"
 	for _, end := range []string{suffix, short} {

@@ -114,9 +114,9 @@ func newDecoding(options []Option) decoding {
 // values while reading them, so half the bytes take half the time.
 func Cache(t ir.DType) Option { return func(d *decoding) { d.cache = t } }
 
-// Likeliest adds two outputs to Step, Steps and Batch. "likeliest" i32[B] or, for one text, i32[1], is the index of the
-// largest logit, the first of equal ones. "top" f32 is that logit, or NaN if any logit is NaN. With greedy sampling the
-// host then need not read the logits, and the next step reads the token on the device.
+// Likeliest adds two outputs to Step, Steps and Batch, for B texts or 1. "likeliest" i32[B] is the index of the largest
+// logit, the first of equal ones. "top" f32[B] is the largest logit, or NaN if any logit is NaN. With greedy sampling
+// the host then need not read the logits, and the next step reads the token on the device.
 func Likeliest() Option { return func(d *decoding) { d.likeliest = true } }
 
 // Within limits the texts of Step, Steps and Batch to n positions, fewer than the states have. The compiler then

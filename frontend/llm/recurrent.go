@@ -9,8 +9,9 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Recurrent are the sizes of layers with a recurrent state in place of keys and values, or next to them: short
-// convolutions, and scans. Their states do not grow with the text. The zero value means that there are none.
+// Recurrent has the sizes of layers that have a recurrent state in place of keys and values, or besides them: short
+// convolutions, and scans. Recurrent states do not grow with the text. The zero value means that there are no such
+// layers.
 type Recurrent struct {
 	Window int // positions of a short convolution, with the current one
 
@@ -27,8 +28,8 @@ type Recurrent struct {
 	Period int
 }
 
-// IsRecurrent reports whether layers have a recurrent state. It cannot go back to an earlier position of a text, except
-// to the ones that Checkpoint returns.
+// IsRecurrent reports whether layers have a recurrent state. Such a state cannot go back to an earlier position of a
+// text, except to a checkpoint: see Checkpoint.
 func (c Config) IsRecurrent() bool { return c.Recurrent.Window > 0 }
 
 // CheckpointEvery is the number of tokens between checkpoints of the recurrent states. A text keeps its two latest

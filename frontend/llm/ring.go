@@ -12,9 +12,8 @@ import (
 func KeepWindow(atOnce int) Option { return func(d *decoding) { d.atOnce = atOnce } }
 
 // Reach returns how many of a text's first `known` tokens need not be computed again when the text continues
-// differently after them. That is known, or 0 if layers of KeepWindow(atOnce) have overwritten keys that the next
-// tokens need. written is the largest position written since the text began, plus 1, including positions that were
-// rolled back.
+// differently after them. The result is known, or 0 if layers of KeepWindow(atOnce) have overwritten keys that the next
+// tokens need. written is the largest position written since the text began, plus 1, even if it was rolled back.
 func (c Config) Reach(written, known, atOnce int) int {
 	if c.Window > 0 && written > c.Window+atOnce && written-known > atOnce {
 		return 0

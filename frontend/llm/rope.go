@@ -63,8 +63,8 @@ func (r *metadata) ropeScaling(a architecture, c *Config) error {
 	return err
 }
 
-// factors returns the factors of the rotary angles: scaled, multiplied by the factors in a weight if the file has it.
-// It returns nil if all are 1.
+// factors returns the factors of the rotary angles: scaled, multiplied by the factors in the weight of that name if the
+// file has it. Without the weight, the result is nil if all factors are 1.
 func (r *metadata) factors(name string, scaled []float64) ([]float64, error) {
 	if r.f.HasWeight(name) {
 		d, err := r.f.Weight(name)

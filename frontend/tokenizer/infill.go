@@ -1,8 +1,8 @@
 package tokenizer
 
 // Infill has the tokens that mark the parts of a prompt for fill-in-the-middle (FIM, Bavarian et al. 2022,
-// arXiv:2207.14255). The model then writes the text between a prefix and a suffix. A token that the vocabulary lacks
-// is -1; the first three are always there.
+// arXiv:2207.14255). The model then writes the text between a prefix and a suffix. Repository and File are -1 if the
+// vocabulary lacks them.
 type Infill struct {
 	Prefix, Suffix, Middle int32
 	Repository, File       int32 // they precede the name of a repository, and of each file

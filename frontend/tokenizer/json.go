@@ -77,8 +77,8 @@ func unsupported(what, name string) {
 // maxParts bounds the nesting of parts that contain parts.
 const maxParts = 16
 
-// checkNesting ends the work if parts are nested too deep: depth is the number of parts around one. what names the part
-// in errors.
+// checkNesting ends the work if a part is nested too deep. depth is the number of parts around it, and what names the
+// part in errors.
 func checkNesting(what string, depth int) {
 	bailout.Unless(depth < maxParts, "a %s is nested deeper than %d", what, maxParts)
 }

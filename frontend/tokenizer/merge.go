@@ -3,8 +3,8 @@ package tokenizer
 import "sync"
 
 // merger encodes words by merging. A word starts as a list of symbols, such as bytes. The merger always joins the pair
-// of neighbours with the lowest rank, and among equal ranks the first. Its fields are what kinds of byte-pair encoding
-// differ in.
+// of neighbours with the lowest rank, and among equal ranks the first. Each kind of byte-pair encoding sets functions
+// of its own.
 type merger struct {
 	join  func(word string, left, right *symbol) (rank, id int32) // id is none if the two do not join
 	pool  sync.Pool                                               // of *merging

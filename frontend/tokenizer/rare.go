@@ -7,7 +7,7 @@ import (
 
 // This file has the cutters of kinds that only one or two models use.
 
-// jais2 is the cutter for the following pattern. The first line's suffixes are cl100k's in ASCII.
+// jais2 is the cutter for the following pattern. The suffixes '[sS]|… are the suffixes of cl100k in ASCII.
 //
 //	'[sS]|…|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|
 //	\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}
@@ -41,7 +41,7 @@ func halves(text string) int {
 	return prefixUpTo(text, space, 1)
 }
 
-// exaoneMoE is the cutter for the following pattern. The first line's suffixes are cl100k's in ASCII.
+// exaoneMoE is the cutter for the following pattern. The suffixes '[sS]|… are the suffixes of cl100k in ASCII.
 //
 //	'[sS]|…|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|
 //	\s*[\r\n]|\s+(?!\S)|\s+

@@ -15,15 +15,14 @@ type part struct {
 }
 
 // EncodeChat returns the tokens of a rendered chat template. Only pieces that come from the template can name special
-// tokens, users' pieces cannot. Apart from that, the pieces count as one text: a word may span several. The BOS token
-// comes first, if the vocabulary asks for it and the template has not added it.
+// tokens; users' pieces cannot. Apart from that, the pieces count as one text: a word may span several pieces. The BOS
+// token comes first, if the vocabulary asks for it and the template has not added it.
 func (t *Tokenizer) EncodeChat(pieces []chat.Piece) []int32 {
 	return t.EncodeAround([][]chat.Piece{pieces})[0]
 }
 
-// EncodeAround returns the tokens of each list of pieces of a rendered template. Something else than text, such as a
-// picture, comes between the lists, so no word spans two of them. As in EncodeChat, the tokens that begin a text come
-// first.
+// EncodeAround returns the tokens of each list of pieces of a rendered template. Something other than text, such as a
+// picture, comes between two lists, so no word spans both. As in EncodeChat, the tokens that begin a text come first.
 func (t *Tokenizer) EncodeAround(lists [][]chat.Piece) (all [][]int32) {
 	for i, pieces := range lists {
 		text, parts := joined(pieces)

@@ -80,8 +80,12 @@ func escaped(bytes string) string {
 	var b strings.Builder
 	for i := range len(bytes) {
 		switch c := bytes[i]; {
-		case strings.IndexByte("\t\n\r", c) >= 0:
-			b.WriteString([]string{`\t`, `\n`, `\r`}[strings.IndexByte("\t\n\r", c)])
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\r':
+			b.WriteString(`\r`)
 		case c == '\\':
 			b.WriteString(`\\`)
 		case c < ' ' || c > '~':

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// orientation returns how the camera was held: tag 0x112 of a JPEG's Exif data, 1 to 8. It is 1, upright, if the file
-// does not say.
+// orientation returns how the camera was held: the value 1 to 8 of tag 0x112 in a JPEG's Exif data. It returns 1,
+// upright, if the file does not say.
 func orientation(data []byte, format string) int {
 	if format != "jpeg" {
 		return 1

@@ -90,8 +90,8 @@ func splitIdefics3(c Config, width, height int, whole View) Tiling {
 	return t
 }
 
-// tilesOf returns the number of squares of side pixels along each side of a picture: the longer one is scaled to edge
-// pixels, and the other one in proportion. Both are rounded up.
+// tilesOf returns how many squares of side pixels cover the sides of a picture. The longer side is scaled to edge
+// pixels, and the other side in proportion. Both results are rounded up.
 func tilesOf(long, other, edge, side int) (alongLong, alongOther int) {
 	scaled := int(float64(edge) * float64(other) / float64(long))
 	scaled = max(scaled+scaled%2, 1) // even, as the model's own preprocessor has it
