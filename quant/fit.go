@@ -12,9 +12,9 @@ const maxGroup = 32
 // minGroup is the magnitude below which a group counts as zero.
 const minGroup = 1e-15
 
-// weighImportance sets the weight of each element to its importance times
-// sqrt(spread + square): large elements matter more, but the small ones of a
-// block with a large spread are not lost. spread is meanSquare2 of the block.
+// weighImportance sets the weight of each element to its importance times sqrt(spread + square of the element). So
+// large elements matter more, but the small elements of a block with a large spread are not lost. spread is meanSquare2
+// of the block.
 func weighImportance(w, x, importance []float32, spread float32) {
 	importance, w = importance[:len(x)], w[:len(x)]
 	for i, v := range x {

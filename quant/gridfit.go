@@ -145,9 +145,9 @@ func (s *gridSearch) setWeights(x *[256]float32, importance []float32) {
 	}
 }
 
-// setTargets sets the targets of the search: x, or the magnitudes of x if the format stores signs separately. In that
-// case it sets the signs of a too. If the number of negative signs must be even but is odd, the element for which that
-// costs least gets the wrong sign, and its target becomes negative.
+// setTargets sets the targets of the search: x, or the magnitudes of x if the format stores signs separately. In the
+// second case it sets the signs of block a too. If the number of negative signs must be even but is odd, one element
+// gets the wrong sign, and its target becomes negative. It is the element for which that costs least.
 func (s *gridSearch) setTargets(a *gridBlock, x *[256]float32) {
 	s.targets = *x
 	if s.signs == signsOfEntry {

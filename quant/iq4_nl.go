@@ -60,8 +60,7 @@ const triesIQ4 = 7
 
 // fitIQ4 returns the scale d that fits the iq4 levels to x best. For each candidate scale it takes the nearest levels,
 // and solves for the d of least weighted squared error with these levels. It returns the d of least error. Without an
-// importance, the weight of an element is its square. Otherwise it is importance times sqrt(spread + square), with
-// spread = meanSquare2 of the block.
+// importance, the weight of an element is its square. With one, it is the weight of weighImportance.
 func fitIQ4(x *[32]float32, importance []float32, spread float32) float32 {
 	largest, magnitude := absMax(x[:])
 	if magnitude < minGroup {

@@ -54,8 +54,8 @@ var midpointsMXFP4 = [7]float32{0.5, 1.5, 2.5, 3.5, 5, 7, 10}
 
 // nearestMXFP4 returns the code of the FP4 value nearest to x; of two equally near, the smaller magnitude. It never
 // returns the negative zero. mids are the midpoints between neighbouring magnitudes, times the block's scale, as
-// float32 bits. Positive floats are ordered like their bits, so it counts the midpoints below x's magnitude without
-// branches.
+// float32 bits. Positive floats are ordered like their bits. So nearestMXFP4 compares bits, and counts the midpoints
+// below x's magnitude without branches.
 func nearestMXFP4(x float32, mids *[7]uint32) byte {
 	bits := math.Float32bits(x)
 	sign, magnitude := bits>>31, bits&^(1<<31)

@@ -18,9 +18,9 @@ func dequantizeQ4_K(dst []float32, block []byte) {
 	}
 }
 
-// scaleMinK4 returns the 6-bit scale and minimum of group g of q4_K and q5_K. Groups 0 to 3 have them in the low bits
-// of bytes g and g+4. Groups 4 to 7 have the low four bits of both in byte g+4. Their high two bits are the high bits
-// of byte g-4 (scale) and of byte g (minimum).
+// scaleMinK4 returns the 6-bit scale s and minimum m of group g of q4_K and q5_K. For groups 0 to 3, s is the low six
+// bits of byte g, and m of byte g+4. For groups 4 to 7, byte g+4 has the low four bits of s and then of m. The high two
+// bits of s are the high bits of byte g-4, and the high two bits of m the high bits of byte g.
 func scaleMinK4(scales *[12]byte, g int) (s, m byte) {
 	if g < 4 {
 		return scales[g] & 63, scales[g+4] & 63

@@ -171,8 +171,8 @@ func (f *File) dropKeys(keys ...string) {
 }
 
 // WriteParts writes the model as files of at most maxBytes each, or more for a file with a single tensor: for path
-// m.gguf, m-00001-of-00003.gguf and so on. The first file has all metadata. WriteParts returns the paths. The files get
-// their names after all of them are complete.
+// m.gguf, m-00001-of-00003.gguf and so on. The first file has all metadata. WriteParts returns the paths. No file gets
+// its name before all files are complete.
 func (w *Writer) WriteParts(path string, maxBytes int64) (paths []string, err error) {
 	parts, err := w.split(maxBytes)
 	if err != nil {

@@ -42,8 +42,8 @@ type File struct {
 }
 
 // Open maps the file at path and reads everything except the tensor data. If the file is a part of a model, such as
-// model-00001-of-00003.gguf, Open opens all parts as one File. The parts are in the same folder. It is an error if one
-// of them is missing or belongs to another model.
+// model-00001-of-00003.gguf, Open opens all parts as one File. All parts must be in the folder of path. It is an error
+// if a part is missing or belongs to another model.
 func Open(path string) (*File, error) {
 	f, err := OpenPart(path)
 	if err != nil {

@@ -195,9 +195,9 @@ func (m *fourBits) group(column int) int {
 }
 
 // format returns the dtype that represents every element exactly. An element is scale * (number - zero), with a number
-// of 4 bits and a scale in f16 for each group of columns. That is q4_0 if all zeros are 8. For other zeros, which are 0
-// to 16, the difference needs 5 bits, and the dtype is q5_0. Both need groups of whole blocks. GPTQ with desc_act
-// scatters the columns of a group, so format sorts columns by group first. Other matrices are f32.
+// of 4 bits and a scale in f16 for each group of columns. If all zeros are 8, the dtype is q4_0. For other zeros, which
+// are 0 to 16, the difference needs 5 bits, and the dtype is q5_0. A block format needs groups of whole blocks, and
+// other matrices are f32. GPTQ with desc_act scatters the columns of a group, so format sorts columns by group first.
 func (m *fourBits) format() (ir.DType, error) {
 	size := m.columns / m.groups
 	if size%ir.Q4_0.BlockElems() != 0 || !m.sort(size) {

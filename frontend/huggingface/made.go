@@ -75,9 +75,9 @@ func newMade(s *stored, f *llm.Folder, alone bool) (*made, error) {
 	return m, nil
 }
 
-// moreOf returns the suffix of the weight that accompanies weight w, such as its scales, or "" if there is none. There
-// is none if a tensor of w has no such companion, if the companions differ in kind or shape, or if w has other elements
-// than its tensors, or columns in an order that takes units apart.
+// moreOf returns the suffix of the weight that accompanies weight w, such as its scales, or "" if there is none. All
+// tensors of w must have such a companion, of the same kind and shape. And w must have the elements of its tensors
+// unchanged, with columns in an order that keeps units together (see tensor.unit).
 func (s *stored) moreOf(w *weight) string {
 	var first tensor
 	for i, name := range w.From {

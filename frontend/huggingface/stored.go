@@ -315,9 +315,9 @@ func (r *reader) floats(name string) ([]float64, error) {
 	return d.Floats()
 }
 
-// mxfp4 reads a stack of matrices in blocks of 32 numbers of 4 bits, with a scale for each block. The file has the
-// numbers in their order, two in a byte. A block of format mxfp4 has its scale first, and then bytes with a number of
-// the first half and one of the second half.
+// mxfp4 reads a stack of matrices in blocks of 32 numbers of 4 bits, with a scale for each block. In the file, byte i
+// of a block has the numbers 2i and 2i+1. A block of format mxfp4 has its scale first. Byte i after the scale has the
+// numbers i and i+16.
 func mxfp4(r *reader, base string) (name string, t tensor, from []string, err error) {
 	const elems, bytes = 32, 16 // of a block, without its scale
 	blocks, scales := base+"_blocks", base+"_scales"

@@ -38,9 +38,10 @@ const MinAligned = medianWidth/2 + 1
 // that ends a text.
 //
 // Output "attention" f32[T, F] is the mean of the alignment heads' attention (Radford et al. 2022, arXiv:2212.04356,
-// and the published program's word timestamps). Of each head it takes the softmax over the F positions, subtracts the
-// mean over all tokens, divides by their standard deviation, and applies a median filter of 7 positions. Output
-// "chances" f32[T] has the log probability of each token of "next" among the tokens of text.
+// and the published program's word timestamps). For each head and position, the softmax over the F positions is
+// normalized over the tokens: the mean is subtracted, and the rest divided by the standard deviation. Then a median
+// filter of 7 positions applies. Output "chances" f32[T] has the log probability of each token of "next" among the
+// tokens of text.
 func Align(c Config, end int32, list ...Option) (*ir.Graph, error) {
 	if end < 1 || int(end) > c.Vocab {
 		return nil, fmt.Errorf("speech: token %d ends a text: want 1 to %d", end, c.Vocab)

@@ -10,8 +10,8 @@ import (
 
 // LogMel returns the graph of a spectrogram: input "samples" f32[Window] at Rate, and output "mel" f32[Mels, Frames].
 // The samples are mirrored at both ends. A frame has the power of each frequency under a Hann window, summed to bands
-// (see MelFilters), as a logarithm to base 10. Values more than 8 below the spectrogram's largest are raised to that
-// bound. The output is (value + 4) / 4.
+// (see MelFilters), as a logarithm to base 10. Values below the spectrogram's largest value minus 8 become that
+// difference. The output is (value + 4) / 4.
 func LogMel(c Config) (*ir.Graph, error) {
 	if c.Window() <= fft {
 		return nil, fmt.Errorf("speech: a window of %d samples: want more than %d, the samples of a frame",

@@ -216,9 +216,9 @@ func (c *folderConfig) pixels() {
 	}
 }
 
-// weights returns, for each weight of the tower, the tensors of the folder that it is made from. A row of the
-// projector's table has vkc's name, the folder's name, and a change. N in names stands for the number of a layer. D
-// stands for an entry of deepstack: its number in the folder's name, and its layer in vkc's.
+// weights returns for each weight of the tower the tensors of the folder that it is made from. A row of the projector's
+// table has vkc's name, the folder's name, and a change. N in a name stands for the number of a layer. D stands for an
+// entry of deepstack: for the entry's index in the folder's name, and for the entry, a layer, in vkc's name.
 func (c *folderConfig) weights(p projector, layers int, tensors map[string]ir.Type) (all []llm.Origin) {
 	prefix, found := "", false
 	for line := range strings.Lines(p.folder.weights) {

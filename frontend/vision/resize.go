@@ -134,9 +134,9 @@ func part(table []float32, width, first, n int) []float32 {
 	return out
 }
 
-// filter returns the weights [to, n] that resize n pixels, centred in padded ones, to `to` pixels. When it shrinks the
-// picture, the filter is wider, so that every input pixel contributes. It is linear or, with cubic, Keys' cubic (1981)
-// with a = -0.5.
+// filter returns the weights [to, n] that resize a line of pixels to `to` pixels. The line has `padded` pixels: n
+// pixels of the picture, in the middle of padding. If the line shrinks, the filter is wider, so that every pixel
+// contributes. The filter is linear or, with cubic, Keys' cubic (1981) with a = -0.5.
 func filter(n, padded, to int, cubic bool) []float32 {
 	scale, before := float64(padded)/float64(to), (padded-n)/2 // before: pixels of padding at the beginning
 	wide := max(scale, 1)                                      // how many times wider the filter is

@@ -101,8 +101,8 @@ func tilesOf(long, other, edge, side int) (alongLong, alongOther int) {
 }
 
 // splitLLaVA returns as views the whole picture first, and then the tiles that cover the picture in the best of the
-// resolutions of Pinpoints (Liu et al. 2024, "LLaVA-NeXT"). The rows of the tiles form one map of patches, from which
-// rows and columns of padding alone are left out. Newline ends each row of the map.
+// resolutions of Pinpoints (Liu et al. 2024, "LLaVA-NeXT"). The patches of all tiles form one map. Its rows and columns
+// with only padding are left out, and Newline ends each row.
 func splitLLaVA(c Config, width, height int, whole View) Tiling {
 	if len(c.Pinpoints) == 0 {
 		return Tiling{Views: []View{whole}}
