@@ -46,14 +46,17 @@ func newAttended(c *interp.Call) *attended {
 	return a
 }
 
-// group returns the index of the key head that a query head uses. Query heads are counted over all batches, a.h in
-// each, and so are key heads, a.g in each. Consecutive query heads share a key head.
-func (a *attended) group(head int) int { return head/a.h*a.g + head%a.h/(a.h/a.g) }
+// group returns the key head that query head `head` uses. Both are counted over all batches: a batch has a.h query
+// heads and a.g key heads. Consecutive query heads share a key head.
+func (a *attended) group(head int) int {
+	batch, sharing := head/a.h, a.h/a.g // sharing is the number of query heads that share a key head
+	return batch*a.g + head%a.h/sharing
+}
 
-// seen returns the first key that query i sees, and the end of these keys.
+// seen returns the range of keys that query i sees: first to end-1.
 func (a *attended) seen(i int) (first, end int) {
 	end = a.s
-	if a.causal {
+	if a.causal { // the queries are at the last a.t positions of the keys
 		end = min(max(i+a.s-a.t+1, 0), a.s)
 	}
 	if a.window > 0 {
@@ -62,7 +65,8 @@ func (a *attended) seen(i int) (first, end int) {
 	return first, end
 }
 
-// scores computes the scores of the keys that a query sees, from key first on, into room, which has space for all keys.
+// scores returns the scores of the keys that a query sees, and the first of these keys. row is the query's number,
+// counted over all heads. The scores are in room, which has space for all keys.
 func (a *attended) scores(room []float32, row int) (first int, scores []float32) {
 	first, end := a.seen(row % a.t) // row counts the queries of all heads
 	scores = room[:end-first]
@@ -91,17 +95,18 @@ func (a *attended) scaleDots(dots []float32) {
 	}
 }
 
-// taskRows is the number of queries in a task, if these are enough for all workers.
+// taskRows is the largest number of queries in a task.
 const taskRows = 8
 
-// rows calls f for all queries (rows), several in a task. work is the work for one query and one key, in multiply-adds.
-// It gives f a slice scores with room for the scores of all keys, one more, and those that [exponentials] adds.
+// rows calls f for each of `rows` queries. A task calls it for several, on one of the workers. work is the cost of one
+// query and one key, in multiply-adds. The slice scores is memory for the scores of all keys, of a sink, and for those
+// that [exponentials] adds.
 func (a *attended) rows(c *interp.Call, rows, work int, f func(row int, scores []float32)) error {
 	each := min(taskRows, ceil.Div(rows, c.Workers()))
-	return c.Parallel(ceil.Div(rows, each), each*a.s*work/8, func(worker, task int) {
-		all := c.Room(worker, a.s+1+lanes)
+	return c.Parallel(ceil.Div(rows, each), each*a.s*work/lanes, func(worker, task int) {
+		scores := c.Room(worker, a.s+1+lanes)
 		for row := task * each; row < min((task+1)*each, rows); row++ {
-			f(row, all)
+			f(row, scores)
 		}
 	})
 }
@@ -115,8 +120,9 @@ func attention(c *interp.Call) error {
 	return a.rows(c, len(c.Out)/e, a.d+e+16*elementWork, func(row int, room []float32) {
 		first, scores := a.scores(room, row)
 		weights := scores
-		if sinks != nil {
-			weights = append(scores, sinks[row/a.t%a.h]) // a sink adds to the denominator but has no value
+		if sinks != nil { // a number per query head, which adds to the denominator but has no value
+			head := row / a.t % a.h
+			weights = append(scores, sinks[head])
 		}
 		total := exponentials(weights)
 		out := c.Out[row*e : (row+1)*e]
@@ -146,7 +152,8 @@ func newMask(c *interp.Call, i int, dims []int) *mask {
 	return &mask{newArgReader(c.Args[i], dims, nil), c.Args[i].Ints, steps[len(steps)-1]}
 }
 
-// add adds the mask to the scores of one query. at is the index of the first score.
+// add adds the mask to neighbouring scores of one query. at is the index of the first of them among the scores of all
+// queries and keys.
 func (m *mask) add(scores []float32, at int) {
 	if m == nil {
 		return

@@ -25,10 +25,11 @@ type byteRows struct {
 // recordWords is the number of words of a record.
 const recordWords = 5
 
-// panelForm has the assembly for a block format that multiplies panelCols rows of blocks at a time. It reads the rows
-// interleaved: the first blocks of all rows, then the second ones, and so on. The words of these blocks are interleaved
-// too. A panel is these panelCols rows, decoded to int8.
+// panelForm has the assembly for a block format that multiplies panelCols rows of blocks at a time. These rows must be
+// interleaved: the first block of each row, then the second block of each, and so on. Of these panelCols blocks, the
+// first words come first, then the second words, and so on. A panel is panelCols rows, decoded to int8.
 type panelForm struct {
+	// Interleaves panelCols rows of n blocks, which are ldb bytes apart.
 	interleave func(out, b *byte, ldb, n int)
 	row        func(out *float32, a *int8, records *float32, b *byte, n, panels int) // multiplies blocks by one row
 	pack       func(panel, b *byte, n int)                                           // makes a panel
@@ -97,8 +98,8 @@ func (p *panelForm) interleaveTo(out, b []byte, rowBytes, blocks, rows int) {
 	p.interleave(&out[0], &b[0], rowBytes, blocks)
 }
 
-// roundRows rounds rows of floats, which follow one another in x, to int8. The length of a row must be a multiple of
-// 32. Callers return the result to idleRows after use.
+// roundRows rounds rows of floats to int8. The rows follow one another in x, and their length is a multiple of 32.
+// Callers return the result to idleRows after use.
 func roundRows(c *interp.Call, x []float32) (*byteRows, error) {
 	r, ok := idleRows.Get().(*byteRows)
 	if !ok {
@@ -161,10 +162,10 @@ func roundGroup(bytes []int8, x []float32) (scale, sum float32) {
 	return scale, scale * float32(total)
 }
 
-// multiplyBytes computes the dot products of `rows` rows of a, from number row on, with cols rows of b, from element
-// first on. A row has k elements. out has a row of results per row of a, with the given stride between rows. A result's
-// bits depend only on its two rows. room has bytesRoom words. interleaved means that b has interleavedRows; first is
-// then the start of a panel.
+// multiplyBytes computes the dot products of each of `rows` rows of a, from number row on, with each of cols rows of b,
+// from element first on. A row has k elements. out gets a row of results per row of a; its rows are stride elements
+// apart. A result's bits depend only on its two rows. room is memory of bytesRoom words. interleaved means that b has
+// the form that interleavedRows returns, and that first is the start of a panel.
 func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.Stored, interleaved bool,
 	first, rows, cols, k int, room []float32) {
 	elems, size := b.DType.BlockElems(), b.DType.BlockBytes()
@@ -176,13 +177,14 @@ func multiplyBytes(out []float32, stride int, a *byteRows, row int, b *interp.St
 		return
 	}
 	src := b.Bytes[first/elems*size : (first+cols*k)/elems*size]
-	if p := vector.panels.of(b.DType); p != nil {
+	if p := vector.panels.of(b.DType); p != nil { // interleave the rows of one panel after the other
 		rowBytes := blocks * size
-		one := as[byte](room[:panelCols*rowBytes/4])
+		words := panelCols * rowBytes / 4
+		panel := as[byte](room[:words])
 		for j := 0; j < cols; j += panelCols {
 			n := min(panelCols, cols-j)
-			p.interleaveTo(one, src[j*rowBytes:], rowBytes, blocks, n)
-			p.multiply(out[j:], stride, a, row, one, rowBytes, blocks, rows, n, k, room[panelCols*rowBytes/4:])
+			p.interleaveTo(panel, src[j*rowBytes:], rowBytes, blocks, n)
+			p.multiply(out[j:], stride, a, row, panel, rowBytes, blocks, rows, n, k, room[words:])
 		}
 		return
 	}
@@ -239,7 +241,7 @@ func (p *panelForm) multiply(out []float32, stride int, a *byteRows, row int, b 
 	}
 	for j := 0; j < cols; j += panelCols {
 		n, to, apart := min(panelCols, cols-j), out[j:], stride
-		if n < panelCols {
+		if n < panelCols { // the assembly computes whole panels, so out has no space for the results
 			to, apart = tile, panelCols
 		}
 		p.pack(&panel[0], &b[j*rowBytes], blocks)

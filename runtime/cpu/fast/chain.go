@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 )
@@ -14,10 +15,11 @@ import (
 // program of primitives: functions such as + that compute a block of elements, so that the operands stay in the L1
 // cache. If a formula calls an unsupported function, the op's scalar reference becomes one primitive.
 
-// block is the largest number of elements that a primitive computes at a time. They take 4 KiB (M-cpu-chains).
+// block is the largest number of elements that a primitive computes at a time. As float32 they take 4 KiB
+// (M-cpu-chains).
 const block = 1024
 
-// blockBytes is the size of a block's operand in the L1 cache.
+// blockBytes is the size of one operand for a block. In 64 bits it has half as many elements.
 const blockBytes = 4 * block
 
 // number is the type of the elements of lists in which a kernel computes. Lists of integers have the integers' bits: a
@@ -35,7 +37,7 @@ type chainOf[T number] struct {
 	reads       []bool       // by argument: whether the chain reads it
 	kept        []*ir.Scalar // values that an earlier chain of a fold computed and left in memory; see foldChains
 	row         []*ir.Scalar // row values of a fold, which are equal for all elements of a row
-	spread      []bool       // by row value: whether an instruction outside of row programs reads it
+	spread      []bool       // by row value: whether an instruction outside of row programs (see rowProgram) reads it
 	ofRow       []bool       // by argument: whether it is a list of a row program
 	onlyFused   []bool       // by argument: whether only fused instructions read it
 	constants   []T
@@ -93,8 +95,7 @@ type scratch[T number] struct {
 	columns  int       // the number of columns if the chain runs row programs of columns, and otherwise 0
 	sums     []float64 // by row of a block: to which the chain's row program adds its results; may be nil
 	next     []T       // elements that the row program after this one reads; may be nil
-	// By argument: whether its operand has an element that is the same for all elements of the block, fusedElems times.
-	repeated []bool
+	repeated []bool    // by argument: whether its operand has one number, which every element of the block reads
 	steps    []fusedStep
 }
 
@@ -103,7 +104,7 @@ type scratch[T number] struct {
 func (p *chainOf[T]) compute(c *interp.Call) error {
 	const blocks = 8 // number of blocks in a task
 	n := volume(c.Dims)
-	tasks := (n + blocks*block - 1) / (blocks * block)
+	tasks := ceil.Div(n, blocks*block)
 	const quarters = 4 // of a multiply-add, the unit of p.work
 	work := max(1, p.work*min(n, blocks*block)/quarters)
 	if c.Serial(tasks, work) && tasks == 1 {
@@ -126,7 +127,7 @@ func (p *chainOf[T]) task(out results[T], readers []readerOf[T], s *scratch[T], 
 		n := min(step, end-lo)
 		p.read(readers, lo, n, s)
 		list := s.operands[p.result][:n]
-		if len(p.code) > 0 { // otherwise storing the argument rounds it
+		if len(p.code) > 0 { // otherwise the result is an argument, which put rounds
 			list = out.block(lo, n, s.results)
 			p.apply(list, s)
 		}
@@ -134,14 +135,13 @@ func (p *chainOf[T]) task(out results[T], readers []readerOf[T], s *scratch[T], 
 	}
 }
 
-// begin returns scratch memory, with the values of arguments that are the same for all elements of the result. readers
-// has the chain's arguments. The caller calls end.
+// begin returns scratch memory for a run that reads arguments with readers. The caller calls end after the run.
 func (p *chainOf[T]) begin(readers []readerOf[T]) *scratch[T] {
 	return p.beginWith(p.scratch(), readers)
 }
 
-// beginWith reads the arguments that have a single element into scratch memory s, once for all blocks of a run, and
-// returns s.
+// beginWith prepares scratch memory s for a run, and returns s. It reads the arguments that have a single element, once
+// for all blocks.
 func (p *chainOf[T]) beginWith(s *scratch[T], readers []readerOf[T]) *scratch[T] {
 	for i := range p.args {
 		if p.reads[i] && readers[i].repeats() {
@@ -203,28 +203,31 @@ func (p *chainOf[T]) read(readers []readerOf[T], lo, n int, s *scratch[T]) {
 func (p *chainOf[T]) apply(out []T, s *scratch[T]) {
 	n, last := len(out), len(p.code)-1
 	for i := 0; i <= last; i++ {
-		c, to, end := &p.code[i], out, i
-		programs := c.program != nil && (s.rowElems > 0 || s.columns > 0)
-		if programs {
-			end += c.program.length - 1
-		} else if c.fused != nil && canFuse() {
-			end += c.fused.length - 1
+		c := &p.code[i]
+		runsProgram := c.program != nil && (s.rowElems > 0 || s.columns > 0)
+		runsFused := !runsProgram && c.fused != nil && canFuse()
+		switch { // continue after the instructions of the step
+		case runsProgram:
+			i += c.program.length - 1
+		case runsFused:
+			i += c.fused.length - 1
 		}
-		if end < last { // only the last instruction stores to out
-			to = s.operands[p.code[end].out][:n]
+		to := out
+		if i < last { // only the last instruction stores to out
+			to = s.operands[p.code[i].out][:n]
 		}
-		if i = end; programs {
+		switch {
+		case runsProgram:
 			s.runProgram(c, to, nil, n)
-			continue
-		} else if c.fused != nil && canFuse() {
+		case runsFused:
 			p.runFused(c.fused, to, s)
-			continue
+		default:
+			c.apply(to, s.operands[c.in[0]], s.operands[c.in[1]], s.operands[c.in[2]])
 		}
-		c.apply(to, s.operands[c.in[0]], s.operands[c.in[1]], s.operands[c.in[2]])
 	}
 }
 
-// narrowed returns the address of a list of float32.
+// narrowed returns the address of a list's first element as a float32. T must be float32.
 func narrowed[T number](list []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(list))) }
 
 // scratch returns scratch memory for one worker, with the constants in it: idle memory if there is some, or else new
@@ -289,7 +292,8 @@ func (c *chains) chainFor(root *ir.Node, absorbed []bool) *interp.Kernel {
 		return nil
 	}
 	k := &interp.Kernel{Stored: -1, Fills: true, Words: true, Rounds: true, Formats: true}
-	if members := c.membersFor(root, absorbed); isWide(root) {
+	members := c.membersFor(root, absorbed)
+	if isWide(root) {
 		p := compile[float64](c, members)
 		k.Compute, k.Args = p.compute, p.args
 	} else {
@@ -304,11 +308,14 @@ func (c *chains) canEnd(root *ir.Node) bool {
 	if c.constant[root.ID()] || c.uses[root.ID()] == 0 || !computable(root) {
 		return false
 	}
+	if root.Op() != ir.OpCast {
+		return true
+	}
 	// The interpreter makes no copy for a cast to the same dtype. It makes none for a cast of a narrow float to f32
 	// either, because kernels compute that in 32 bits already. But inputs have narrow floats in memory.
 	x := root.Arg(0)
 	free := root.DType() == ir.F32 && isNarrow(x.DType()) && x.Op() != ir.OpInput
-	return root.Op() != ir.OpCast || x.DType() != root.DType() && !free
+	return x.DType() != root.DType() && !free
 }
 
 // membersFor returns the members of the chain that computes root, sorted by ID. It sets absorbed for those other than
@@ -318,7 +325,8 @@ func (c *chains) membersFor(root *ir.Node, absorbed []bool) []*ir.Node {
 	for i := 0; i < len(members); i++ {
 		for _, a := range members[i].Args() {
 			inside[a]++
-			if inside[a] == c.uses[a.ID()] && !c.constant[a.ID()] && computable(a) && isWide(a) == isWide(root) &&
+			onlyInside := inside[a] == c.uses[a.ID()] // now that all users have been counted
+			if onlyInside && !c.constant[a.ID()] && computable(a) && isWide(a) == isWide(root) &&
 				a.Shape().Equal(root.Shape()) {
 				members = append(members, a)
 				absorbed[a.ID()] = true

@@ -8,11 +8,13 @@ import (
 )
 
 // columnFold is the assembly of an op that folds rows which are columns of a matrix: neighbouring elements belong to
-// different rows, and a vector has one element of each of several rows. The functions take blocks of columns that
-// stay in a cache, so that the argument and the results go through memory once.
+// different rows, and a vector has one element of each of several rows. Argument x of the functions is a columnBlock's,
+// and they prefetch rows of `ahead`, far elements apart, for the next block.
 //
-// whole computes the op for columns of n elements. parts folds a part of each column: results has a list for each
-// result of the steps, with a number per column, and mergeColumns merges these. See rowFold for checks and eps.
+// whole computes the op for columns of n elements. A reduction stores a number per column in out. Another op replaces
+// the elements in x by its results, and only prefetches the lines of out. See rowFold for checks and eps. parts folds a
+// part of each column: results gets a list for each result of the steps, with a number per column, stride numbers
+// apart. mergeColumns merges these lists.
 type columnFold[T number] struct {
 	whole func(x, out, ahead *T, checks *float64, eps float64, n, far, cols int)
 	parts func(results *float64, x, ahead *T, n, far, stride, cols int)
@@ -29,7 +31,7 @@ func (f *fold[T]) columnFold(inner int) *columnFold[T] {
 	return nil
 }
 
-// A block has at least leastColumns columns, so that one of its rows fills several cache lines. It then fits in an
+// A block has at least leastColumns columns, so that one of its rows fills several cache lines. Such a block fits in an
 // L2 cache if a column has at most mostElems words of 32 bits.
 const leastColumns, mostElems = 64, 2048
 
@@ -64,15 +66,16 @@ func wholeVectors(n int) int { return ceil.Multiple(n, vector.lanes) }
 // come the next columns, in the same form.
 type columnBlock[T number] struct {
 	group
-	at         int // the number of the first of them in the unit
-	cols       int // their number, rounded up to whole vectors
-	x          []T
+	at         int // the number of the block's first column in the unit
+	cols       int // the number of columns, rounded up to whole vectors
+	x          []T // the elements, in this form
 	rows       []T // room for the block as a matrix; its first elements also have room for a result of each column
 	ahead, out []T // what assembly prefetches: the next block, and the place of the results
-	far        int // how far their rows are apart
+	far        int // the distance between rows in ahead and in out
 }
 
-// columnBlocks calls do for blocks of elements lo to hi of a unit, which is some neighbouring columns.
+// columnBlocks divides a unit, which is some neighbouring columns, into blocks of columns, and calls do for each. A
+// block has elements lo to hi-1 of its columns.
 func (r *foldRows[T]) columnBlocks(worker int, unit group, lo, hi int, do func(b *columnBlock[T])) {
 	first, n := r.at(unit.from, lo), hi-lo
 	in := r.direct(first, (n-1)*r.inner+unit.count)
@@ -95,14 +98,15 @@ func (r *foldRows[T]) columnBlocks(worker int, unit group, lo, hi int, do func(b
 			b.out, b.far = r.out.list[first+at:], r.inner
 			b.ahead = b.out
 		}
-		from, apart := b.rows, b.count
+		from, apart := b.rows, b.count // the block as a matrix, and the distance between its rows
 		switch {
-		case in != nil:
+		case in != nil: // the elements are in memory as T
 			from, apart, b.far = in[at:], r.inner, r.inner
-			if b.ahead = after; at+wide < unit.count {
+			b.ahead = after
+			if at+wide < unit.count {
 				b.ahead = in[at+wide:]
 			}
-		case b.count == r.inner:
+		case b.count == r.inner: // the block's rows follow each other
 			r.elements(b.rows[:n*b.count], first)
 		default:
 			for k := range n {
@@ -114,8 +118,8 @@ func (r *foldRows[T]) columnBlocks(worker int, unit group, lo, hi int, do func(b
 	}
 }
 
-// wholeColumns computes a block of whole columns, and stores the results, rounded to the dtype. checks has room for a
-// number per column, in whole vectors: rows with a check that is not finite are computed again.
+// wholeColumns computes a block of whole columns, and stores the results, rounded to the dtype. checks is memory for a
+// number per column, in whole vectors. A column is computed again if its number is not finite.
 func (r *foldRows[T]) wholeColumns(f *columnFold[T], worker int, b *columnBlock[T], checks []float64) {
 	to, reduces := b.out, r.long.each == nil
 	if reduces {
@@ -131,12 +135,12 @@ func (r *foldRows[T]) wholeColumns(f *columnFold[T], worker int, b *columnBlock[
 		rowFoldsOf[T](vector).columnsOut(&r.out.list[r.at(b.from, 0)], &b.x[0], r.n, r.inner, b.count)
 	default:
 		rowFoldsOf[T](vector).columnsOut(&b.rows[0], &b.x[0], r.n, b.count, b.count)
-		list, some := b.rows[:r.n*b.count], b.count
-		if some == r.inner {
-			some = len(list) // neighbours
+		list, each := b.rows[:r.n*b.count], b.count
+		if each == r.inner {
+			each = len(list) // the results of all rows of the block are neighbours
 		}
-		for k := 0; k < len(list); k += some {
-			r.out.put(r.at(b.from, k/b.count), list[k:k+some])
+		for k := 0; k < len(list); k += each {
+			r.out.put(r.at(b.from, k/b.count), list[k:k+each])
 		}
 	}
 	r.again(worker, b.from, checks[:b.count])
@@ -174,18 +178,20 @@ func (r *foldRows[T]) longColumns(f *columnFold[T]) error {
 const partResults = 3
 
 // mergeColumns merges the results of the parts of the columns, and sets the group's results. A part has `each`
-// elements of a column. Its results are lists by column, `stride` numbers from each other.
+// elements of a column. Its results are lists by column, `stride` numbers apart.
 func (g *groupFold[T]) mergeColumns(parts [][]float64, stride, each int) {
 	list := func(part, i int) []float64 { return parts[part][i*stride:][:g.count] }
 	first := list(0, 0)
 	switch {
 	case g.node.Op().Info().Fold.FromFirst():
-		// The sums move to one number, which is near the mean of all parts (Chan, Golub and LeVeque 1979).
+		// List 0 of a part has a number y per column, list 1 the sum of the differences from y, and list 2 the sum of
+		// their squares. First find a number near the mean of all parts, g.firsts, and then the sums of differences
+		// from it (Chan, Golub and LeVeque 1979).
 		g.firsts, g.sums, g.squares = make([]float64, g.count), make([]float64, g.count), make([]float64, g.count)
 		for p := range parts {
-			part := float64(min(each, g.n-p*each)) / float64(g.n)
+			share := float64(min(each, g.n-p*each)) / float64(g.n) // of the elements
 			for c, y := range list(p, 0) {
-				g.firsts[c] += float64(part*y) + list(p, 1)[c]/float64(g.n)
+				g.firsts[c] += float64(share*y) + list(p, 1)[c]/float64(g.n)
 			}
 		}
 		for p := range parts {

@@ -28,7 +28,8 @@ type exchanges struct {
 	longs func(x *int64, pairs *uint32, n int)
 }
 
-// keyFunctions has the assembly that makes keys of floats and floats of keys, and puts coordinates below keys.
+// keyFunctions has the assembly that makes keys of n floats, xored with flip, and floats of keys. special is not 0 if
+// some floats are NaN or -0. The numbered functions put a coordinate into the bits below each key.
 type keyFunctions struct {
 	floats        func(dst *int32, src *float32, flip int32, n int) (special int)
 	floatsOf      func(dst *float32, src *int32, flip int32, n int)
@@ -43,7 +44,7 @@ type keyFunctions struct {
 // count lines of the result.
 func sortingNetwork(n, count int) []uint32 {
 	var pairs [][2]int
-	top := 1 << bits.Len(uint(max(n, 2)-1)) >> 1
+	top := 1 << bits.Len(uint(max(n, 2)-1)) >> 1 // the largest power of two below n; p, q, r and d are Knuth's
 	for p := top; p > 0; p >>= 1 {
 		for q, r, d := top, 0, p; ; d, q, r = q-p, q>>1, p {
 			for i := range n - d {
@@ -80,9 +81,10 @@ type network struct {
 	rooms    sync.Pool // has columnRooms that no worker uses
 }
 
-// newNetwork returns a network. If prunes is true, it sorts only the results.
+// newNetwork returns the network for rows of n elements with count results. If prunes is true, it sorts only the first
+// count lines, and otherwise all n: sortLongs reads them all.
 func newNetwork(n, count int, prunes bool) *network {
-	sorted := n // see sortLongs
+	sorted := n
 	if prunes {
 		sorted = count
 	}
@@ -104,7 +106,8 @@ type columnSort[T number] struct {
 
 // columnRoom has the memory of one worker. Lists are by coordinate and lane, except order.
 type columnRoom[T number] struct {
-	lines, keys []T     // the elements, and then the results of a sort; and the keys
+	lines       []T     // the elements, and then the results of a sort
+	keys        []T     // the keys of the elements
 	flips       []T     // what is xored with keys of integers
 	longs       []int64 // the entries of 64 bits
 	coordinates []int32
@@ -227,7 +230,7 @@ func (s *columnSort[T]) readLines(r *columnRoom[T], first, rows, lanes int) {
 	}
 	order := r.order[:rows*s.n]
 	if s.inner == 1 {
-		s.from.part(order, first*s.n, 1) // the processor reads ahead, other than in a transpose
+		s.from.part(order, first*s.n, 1) // reads memory in order, which a transpose would not
 	} else {
 		for row := range rows {
 			s.from.part(order[row*s.n:][:s.n], s.at(first+row, s.n), s.inner)
@@ -251,7 +254,8 @@ func (s *columnSort[T]) putLines(r *columnRoom[T], lines []T, first, rows, lanes
 		return
 	}
 	for i := range order {
-		s.results.copy(s.at(first+i/s.count, s.count)+i%s.count*s.inner, order[i:i+1])
+		row, k := first+i/s.count, i%s.count
+		s.results.copy(s.at(row, s.count)+k*s.inner, order[i:i+1])
 	}
 }
 
@@ -285,7 +289,7 @@ func (s *columnSort[T]) setKeys(r *columnRoom[T]) (special bool) {
 }
 
 // sortKeys sorts the keys, and sets the lines to their elements. special says that some keys do not give back their
-// elements; these come from the lines as they were.
+// elements, which are NaN or -0.
 func (s *columnSort[T]) sortKeys(r *columnRoom[T], lanes int, special bool) {
 	var old []T
 	if special {
@@ -309,24 +313,27 @@ func (s *columnSort[T]) sortKeys(r *columnRoom[T], lanes int, special bool) {
 			widePrimitives["^ words"].apply(lines, keys, any(r.flips).([]float64), keys)
 		}
 	}
-	if !special {
-		return
-	}
-	// Zeros and NaN get their bits again, in the order of the row.
-	for lane := range lanes {
-		for _, is := range []func(x T) bool{func(x T) bool { return x == 0 }, func(x T) bool { return x != x }} {
-			to := lane
-			for from := lane; from < len(old); from += lanes {
-				if !is(old[from]) {
-					continue
-				}
-				for !is(r.lines[to]) {
-					to += lanes
-				}
-				r.lines[to] = old[from]
-				to += lanes
-			}
+	if special {
+		for lane := range lanes {
+			restore(r.lines, old, lane, lanes, func(x T) bool { return x == 0 })
+			restore(r.lines, old, lane, lanes, func(x T) bool { return x != x })
 		}
+	}
+}
+
+// restore gives the sorted elements of one lane for which is(x) is true their bits in `old` again, in the order of the
+// row. old has the elements before they were sorted.
+func restore[T number](sorted, old []T, lane, lanes int, is func(x T) bool) {
+	to := lane
+	for from := lane; from < len(old); from += lanes {
+		if !is(old[from]) {
+			continue
+		}
+		for !is(sorted[to]) {
+			to += lanes
+		}
+		sorted[to] = old[from]
+		to += lanes
 	}
 }
 
@@ -369,16 +376,18 @@ func (s *columnSort[T]) sortCoordinates(r *columnRoom[T], rows, lanes int) {
 	lowWordsOf(wordsOf(any(r.indices).([]float32)), bitsOfLongs(r.longs))
 }
 
-// sortLongs sorts columns of 64-bit keys, together with the coordinates that belong to them. In most cases the
-// highest bits of all keys are equal.
+// sortLongs sets indices to the coordinates of 64-bit keys in their order. It sorts entries of 64 bits, with the
+// highest bits of a key and, below them, its coordinate. The bits that are equal in all keys are left out, so an entry
+// has all other bits of the key in most cases.
 func (s *columnSort[T]) sortLongs(r *columnRoom[T], lanes int) {
 	const sign = 1 << 63
-	keys, differ, low := longsIn(any(r.keys).([]float64)), uint64(0), bits.Len(uint(s.n-1))
+	keys, differ := longsIn(any(r.keys).([]float64)), uint64(0)
 	for _, key := range keys {
 		differ |= uint64(key ^ keys[0])
 	}
-	high := bits.Len64(differ) // the bits that differ
-	lost := max(0, high+low-63)
+	low := bits.Len(uint(s.n - 1)) // bits of a coordinate
+	high := bits.Len64(differ)     // bits of a key, up to the highest one that differs
+	lost := max(0, high+low-63)    // bits of a key that an entry, a positive int64, has no space for
 	for i, key := range keys {
 		r.longs[i] = int64((uint64(key)^sign)&(1<<high-1)>>lost<<low) | int64(r.coordinates[i])
 	}
@@ -390,7 +399,7 @@ func (s *columnSort[T]) sortLongs(r *columnRoom[T], lanes int) {
 	if lost == 0 {
 		return
 	}
-	// Entries with equal bits are neighbours. Sort these by whole keys.
+	// Entries with equal bits of keys are neighbours. Sort them by the whole keys.
 	for lane := range lanes {
 		for from := 0; from < s.n; {
 			to := from + 1
@@ -398,18 +407,23 @@ func (s *columnSort[T]) sortLongs(r *columnRoom[T], lanes int) {
 				to++
 			}
 			if to > from+1 {
-				equal := make([]int64, 0, to-from)
-				for i := from; i < to; i++ {
-					equal = append(equal, indices[i*lanes+lane])
-				}
-				slices.SortFunc(equal, func(a, b int64) int {
-					return cmp.Or(cmp.Compare(keys[int(a)*lanes+lane], keys[int(b)*lanes+lane]), cmp.Compare(a, b))
-				})
-				for i, x := range equal {
-					indices[(from+i)*lanes+lane] = x
-				}
+				sortByKeys(indices, keys, from, to, lane, lanes)
 			}
 			from = to
 		}
+	}
+}
+
+// sortByKeys sorts the coordinates of one lane from number from to to-1 by their keys, and equal ones by coordinate.
+func sortByKeys(coordinates, keys []int64, from, to, lane, lanes int) {
+	list := make([]int64, 0, to-from)
+	for i := from; i < to; i++ {
+		list = append(list, coordinates[i*lanes+lane])
+	}
+	slices.SortFunc(list, func(a, b int64) int {
+		return cmp.Or(cmp.Compare(keys[int(a)*lanes+lane], keys[int(b)*lanes+lane]), cmp.Compare(a, b))
+	})
+	for i, x := range list {
+		coordinates[(from+i)*lanes+lane] = x
 	}
 }

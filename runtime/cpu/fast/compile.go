@@ -54,8 +54,8 @@ func compile[T number](c *chains, members []*ir.Node) *chainOf[T] {
 	return b.chain(b.asLast(v))
 }
 
-// unrounded returns the value that the last instruction rounds to dtype t to compute v, without this instruction. If v
-// is not computed so, it returns v. Results are rounded when they are stored.
+// unrounded returns v without its rounding: if the last instruction computes v by rounding another value to dtype t,
+// unrounded removes that instruction and returns the other value. Otherwise it returns v. Storing a result rounds it.
 func (b *compilerOf[T]) unrounded(v int, t ir.DType) int {
 	name, ok := b.rounding(t)
 	last := len(b.code) - 1
@@ -88,9 +88,9 @@ func (b *compilerOf[T]) members(c *chains, members []*ir.Node) (result int) {
 	return result
 }
 
-// result returns v as the result of a chain that does not store it: a fold reduces it, or method put of results rounds
-// and stores it. If no instruction computes v (it is an argument, for example), the chain needs no code. Otherwise the
-// last instruction must compute it (asLast).
+// result returns v as the result of a chain that need not store it: a fold reduces it, or method put of results rounds
+// and stores it. If no instruction computes v, which is an argument, for example, the chain needs no code. Otherwise
+// the last instruction must compute it, see asLast.
 func (b *compilerOf[T]) result(v int) int {
 	if b.values[v] != (value[T]{}) {
 		b.code = nil
@@ -99,8 +99,8 @@ func (b *compilerOf[T]) result(v int) int {
 	return b.asLast(v)
 }
 
-// asLast returns a value equal to v that the last instruction computes: only the last instruction stores the chain's
-// result. If another one computes v, it adds a copy.
+// asLast returns a value equal to v that the last instruction computes, because only that instruction stores the
+// chain's result. If the last instruction does not compute v, asLast adds one that copies v.
 func (b *compilerOf[T]) asLast(v int) int {
 	if len(b.code) > 0 && b.code[len(b.code)-1].out == v {
 		return v
@@ -151,9 +151,9 @@ func bitsOfNumber[T number](x T) uint64 {
 	return math.Float64bits(float64(x))
 }
 
-// node compiles a node, and returns its value, rounded to the node's dtype. args are the values of its arguments.
-// Floats use the float formula of the op's row, or else the op's Go function. Words (integers and bools) have their own
-// formulas.
+// node compiles a node, and returns its value, rounded to the node's dtype. args are the values of its arguments. For
+// floats it compiles the float formula of the op's row, or a call of the op's Go function if this package cannot
+// compile the formula. Words (integers and bools) have their own formulas.
 func (b *compilerOf[T]) node(n *ir.Node, args []int) int {
 	info, attrs := n.Op().Info(), n.Attrs()
 	switch {
@@ -171,7 +171,8 @@ func (b *compilerOf[T]) node(n *ir.Node, args []int) int {
 	for i, a := range n.Args() {
 		args[i] = b.asFloat(args[i], a.DType())
 	}
-	form := info.Form(attrs, func(arg int) (float64, bool) { return n.Arg(arg).Number() }).Float
+	known := func(arg int) (float64, bool) { return n.Arg(arg).Number() } // an argument that is one number
+	form := info.Form(attrs, known).Float
 	if !takesFloats(n) {
 		form = info.GLSL.Bool
 	}
@@ -201,25 +202,26 @@ func (b *compilerOf[T]) wide() bool {
 // isWord reports whether the chain has the elements of a dtype as words.
 func (b *compilerOf[T]) isWord(t ir.DType) bool { return isWord(t) || b.wide() && t == ir.I64 }
 
-// rounding returns the name of the primitive that rounds to a dtype, if results must be rounded.
+// rounding returns the name of the primitive that rounds to a dtype. ok is false if the chain's results need no
+// rounding.
 func (b *compilerOf[T]) rounding(t ir.DType) (name string, ok bool) {
-	if name, ok = roundings[t]; t == ir.F32 {
-		ok = b.wide()
+	name, ok = roundings[t]
+	if t == ir.F32 {
+		ok = b.wide() // a narrow chain has float32 already
 	}
 	return name, ok
 }
 
 // primitive returns the primitive of a name.
 func (b *compilerOf[T]) primitive(name string) *primitiveOf[T] {
-	if b, ok := any(b).(*compiler); ok {
-		_ = b
-		return any(primitives[name]).(*primitiveOf[T])
+	if b.wide() {
+		return any(widePrimitives[name]).(*primitiveOf[T])
 	}
-	return any(widePrimitives[name]).(*primitiveOf[T])
+	return any(primitives[name]).(*primitiveOf[T])
 }
 
-// formula returns the expression for a formula of a number of arguments, or nil if the chain must use the op's scalar
-// reference.
+// formula returns the expression of a formula with the given number of arguments. It returns nil if this package lacks
+// a function of the formula: the chain then calls the op's Go function.
 func (b *compilerOf[T]) formula(form string, args int) *expression {
 	if e, err := parse(cmp.Or(shorter[form], form)); err == nil && e.supported(args) {
 		return e
@@ -288,32 +290,34 @@ func (b *compilerOf[T]) instruction(p *primitiveOf[T], in []int) int {
 }
 
 // chain returns the program that computes the value result. It numbers the operands in the order of chainOf:
-// arguments, kept values, row values, constants, temporaries. Temporaries that are not needed at the same time share
-// a number.
+// arguments, kept values, row values, constants, temporaries.
 func (b *compilerOf[T]) chain(result int) *chainOf[T] {
 	if narrow, ok := any(b).(*compiler); ok {
 		shorten(narrow, result)
 	}
 	p, uses := &chainOf[T]{code: b.code}, b.readers(result)
 	programs, together := b.findPrograms(uses), b.findFused(uses)
-	last := make([]int, len(b.values)) // by value: the last instruction that uses it
-	used := make([]bool, len(b.values))
-	for i, c := range b.code {
-		for _, v := range c.in {
-			last[v], used[v] = i, true
-		}
-		p.work += c.work
-	}
-	at := make([]int, len(b.values)) // by value: its operand in the program
+	at := b.numberLists(p, uses) // by value: its operand in the program
+	b.numberResults(p, at)
+	p.result = at[result]
+	p.setPrograms(programs, at)
+	p.setFused(together, at)
+	return p
+}
+
+// numberLists numbers the operands of p that are not results of instructions, and returns them by value. uses has, by
+// value, how many instructions read it, and the chain's result. Unused kept values and constants get no operand.
+func (b *compilerOf[T]) numberLists(p *chainOf[T], uses []int) (at []int) {
+	at = make([]int, len(b.values))
 	for v, x := range b.values {
 		if x.arg != nil {
 			at[v] = len(p.args)
 			p.args = append(p.args, x.arg)
-			p.reads = append(p.reads, used[v] || v == result)
+			p.reads = append(p.reads, uses[v] > 0)
 		}
 	}
 	for v, x := range b.values {
-		if x.kept != nil && (used[v] || v == result) {
+		if x.kept != nil && uses[v] > 0 {
 			at[v] = len(p.args) + len(p.kept)
 			p.kept = append(p.kept, x.kept)
 		}
@@ -326,30 +330,43 @@ func (b *compilerOf[T]) chain(result int) *chainOf[T] {
 		}
 	}
 	for v, x := range b.values {
-		if x.constant != nil && (used[v] || v == result) {
+		if x.constant != nil && uses[v] > 0 {
 			at[v] = lists + len(p.row) + len(p.constants)
 			p.constants = append(p.constants, *x.constant)
 		}
 	}
-	var free []int // operands of temporaries that are not needed any more
+	return at
+}
+
+// numberResults numbers the operands of p for results of instructions, the temporaries, and sets the operands of all
+// instructions. `at` has the operands by value. Temporaries that are not needed at the same time share an operand.
+func (b *compilerOf[T]) numberResults(p *chainOf[T], at []int) {
+	last := make([]int, len(b.values)) // by value: the last instruction that uses it
+	for i, c := range b.code {
+		for _, v := range c.in {
+			last[v] = i
+		}
+	}
+	first := len(p.args) + len(p.kept) + len(p.row) + len(p.constants) // of the temporaries
+	// The operands of temporaries that are not needed any more.
+	var free []int
 	for i := range b.code {
 		c := &b.code[i]
+		p.work += c.work
 		in := c.in
 		for k, v := range in {
 			c.in[k] = at[v]
-			if x := b.values[v]; x == (value[T]{}) && last[v] == i && !slices.Contains(in[:k], v) {
+			isResult := b.values[v] == value[T]{}
+			if isResult && last[v] == i && !slices.Contains(in[:k], v) {
 				free = append(free, at[v])
 			}
 		}
 		if len(free) == 0 {
-			free = append(free, lists+len(p.row)+len(p.constants)+p.temporaries)
+			free = append(free, first+p.temporaries)
 			p.temporaries++
 		}
-		at[c.out] = free[len(free)-1]
-		c.out, free = at[c.out], free[:len(free)-1]
+		operand := free[len(free)-1] // may be one that the instruction reads
+		free = free[:len(free)-1]
+		at[c.out], c.out = operand, operand
 	}
-	p.result = at[result]
-	p.setPrograms(programs, at)
-	p.setFused(together, at)
-	return p
 }

@@ -12,15 +12,16 @@ import (
 
 // A convolution adds up terms: a term is the product of one element of the kernel with an element of one channel of
 // the input. With stride 1, neighbouring results read neighbouring elements of the input, at an offset that depends
-// only on the term. So vectors hold neighbouring results, and a tile of them for 4 output channels has its sums in
-// registers.
+// only on the term. So a vector holds neighbouring results. A tile of a few vectors for each of 4 output channels has
+// its sums in registers.
 //
 // To have this for every convolution, a task first copies its part of the input, with zeros for the padding. If the
 // stride along an axis is more than 1, the copy has an image for each remainder of the coordinates by the stride: in
 // an image, coordinates with that remainder are neighbours. The rows of a copy follow each other, so a tile may
-// reach over several rows; results between rows are not used. A depthwise convolution uses each element only a few
-// times. So with a stride of 2 along the last axis, its copy has the rows as they are, and tiles read every second
-// element.
+// reach over several rows; results between rows are not used.
+//
+// A depthwise convolution uses each element only a few times. So with a stride of 2 along the last axis, its copy has
+// the rows as they are, and tiles read every second element.
 
 // convolution is the kernel of a convolution and of the elementwise ops after it.
 type convolution struct {
@@ -62,14 +63,14 @@ type convPhase struct {
 // channelBlock is the number of channels of the result that have their weights next to each other in memory.
 const channelBlock = 4
 
-// convolves reports whether a node is an op, a kind of convolution, of floats that float32 represents.
+// convolves reports whether a node has the given op, a kind of convolution, and floats that float32 represents.
 func convolves(n *ir.Node, op ir.Op) bool { return n.Op() == op && isNarrow(n.DType()) && narrow(n) }
 
-// phasesOf returns the phases of a convolution. A transposed convolution with strides has one for each remainder of the
-// positions: its results use only the taps with that remainder. A convolution has a single phase.
+// phasesOf returns the phases of a convolution, see convPhase. A tap is in the phase that has, along each axis, the
+// remainder of the tap's coordinate times the dilation.
 func phasesOf(n *ir.Node) (list []convPhase) {
 	window := ir.WindowOf(n)
-	// Axes that the op lacks have extent 1.
+	// Axes that the op lacks have extent 1. The strides stay 1 for a convolution, which has one phase.
 	kernel, stride, dilation := [3]int{1, 1, 1}, [3]int{1, 1, 1}, [3]int{1, 1, 1}
 	for i, first := 0, 3-len(window.Kernel); i < len(window.Kernel); i++ {
 		kernel[first+i] = int(window.Kernel[i])
@@ -113,49 +114,56 @@ func depthwise(n *ir.Node) bool {
 // no blocks or padding, and one channel per group. One more element is 0 if all weights are finite, and otherwise
 // NaN.
 func (f *convolution) pack(weights []float32, dims []int) []float32 {
-	groups, kernel := f.node.Attrs().Int("groups"), volume(dims[2:])
-	in, out := dims[1], dims[0]/groups
-	// kernelOf returns the weights from input channel c to output channel o of group g, and those after them.
-	kernelOf := func(g, o, c int) []float32 { return weights[((g*out+o)*in+c)*kernel:] }
+	groups := f.node.Attrs().Int("groups")
+	in, out := dims[1], dims[0]/groups // channels of a group
 	if f.node.Op() == ir.OpConvTranspose {
 		in, out = dims[0]/groups, dims[1]
-		kernelOf = func(g, o, c int) []float32 { return weights[((g*in+c)*out+o)*kernel:] }
 	}
 	size := 0
 	for _, p := range f.phases {
 		size += f.packedSize(groups, out, in*len(p.taps))
 	}
 	packed := make([]float32, size+1)
-	at := 0
+	rest := packed
 	for _, p := range f.phases {
 		terms := in * len(p.taps)
-		for g := range groups {
-			for o := 0; o < out && terms > 0; o++ {
-				to, step := packed[at+g*terms:], 1
-				if !depthwise(f.node) {
-					step = channelBlock
-					to = packed[at+((g*blocksOf(out)+o/channelBlock)*paddedTerms(terms))*channelBlock+o%channelBlock:]
-				}
-				if f.node.Op() == ir.OpConv { // the terms follow each other
-					for i, x := range kernelOf(g, o, 0)[:terms] {
-						to[i*step] = x
-					}
-					continue
-				}
-				for c := range in {
-					from := kernelOf(g, o, c)
-					for i, tap := range p.taps {
-						to[(c*len(p.taps)+i)*step] = from[tap]
-					}
-				}
-			}
+		if terms > 0 {
+			f.packPhase(rest, weights, p, groups, in, out, volume(dims[2:]))
 		}
-		at += f.packedSize(groups, out, terms)
+		rest = rest[f.packedSize(groups, out, terms):]
 	}
-	if slices.ContainsFunc(weights, func(x float32) bool { return x-x != 0 }) {
+	notFinite := func(x float32) bool { return x-x != 0 }
+	if slices.ContainsFunc(weights, notFinite) {
 		packed[size] = float32(math.NaN())
 	}
 	return packed
+}
+
+// packPhase packs the weights of a phase for pack. A group has `in` input channels and `out` output channels, and each
+// pair of them has `kernel` weights.
+func (f *convolution) packPhase(packed, weights []float32, p convPhase, groups, in, out, kernel int) {
+	terms := in * len(p.taps)
+	for g := range groups {
+		for o := range out {
+			to, step := packed[g*terms:], 1 // where the channel's terms go, and their distance
+			if !depthwise(f.node) {
+				block := g*blocksOf(out) + o/channelBlock
+				to, step = packed[block*paddedTerms(terms)*channelBlock+o%channelBlock:], channelBlock
+			}
+			if f.node.Op() == ir.OpConv { // weights [group, out, in, kernel]: the terms follow each other
+				for i, x := range weights[(g*out+o)*in*kernel:][:terms] {
+					to[i*step] = x
+				}
+				continue
+			}
+			for c := range in { // weights [group, in, out, kernel]
+				from := weights[((g*in+c)*out+o)*kernel:]
+				for i, tap := range p.taps {
+					to[(c*len(p.taps)+i)*step] = from[tap]
+				}
+			}
+		}
+	}
 }
 
 // packConstant returns packed weights, and after them the weights for Winograd's algorithm if that may be used.
@@ -191,15 +199,16 @@ type convAxis struct {
 	// The phase's coordinate i is the result's coordinate first + i*step.
 	first, step int
 
-	images []int // remainders by the stride of the coordinates of the padded input that the window covers
-	image  []int // by coordinate of the kernel: the index of its remainder in images
+	// An image has the coordinates of the padded input with the same remainder by the stride.
+	images []int // the remainders
+	image  []int // by coordinate of the kernel: the index of the image that it reads
 	shift  []int // by coordinate of the kernel: result i reads element i+shift of the image
 	reach  int   // the largest shift
 }
 
-// newConvAxis returns a with its images: for each coordinate of the kernel, the image that it reads, and a shift, so
-// that result i reads element i+shift of that image. An image has the padded input's coordinates with the same
-// remainder by the stride, so consecutive results read consecutive elements.
+// newConvAxis returns a with its images. For example, with stride 2 and a kernel of 3, the kernel's coordinates 0 and 2
+// read the image of even coordinates, with shifts 0 and 1, and coordinate 1 reads the image of odd coordinates. So
+// consecutive results read consecutive elements of an image.
 func newConvAxis(a convAxis) convAxis {
 	for k := range a.kernel {
 		at := k * a.dilation
@@ -215,9 +224,9 @@ func newConvAxis(a convAxis) convAxis {
 	return a
 }
 
-// newTransposedAxis returns an axis of a phase of a transposed convolution, in the form of a convolution with stride
-// 1. a is the axis of the transposed convolution. The phase has the result's coordinates with the given remainder by
-// the stride, after the padding is added. They use the coordinates of the kernel in the list kernel.
+// newTransposedAxis returns the axis of a phase of a transposed convolution, in the form of a convolution with stride
+// 1. a is the axis of the transposed convolution. The phase has the result's coordinates for which the coordinate plus
+// the padding has the given remainder by the stride. They use only the kernel's coordinates in the list kernel.
 func newTransposedAxis(a convAxis, remainder int, kernel []int) convAxis {
 	t := convAxis{in: a.in, kernel: len(kernel), stride: 1, dilation: 1, step: a.stride, images: []int{0}}
 	t.first = ((remainder-a.low)%a.stride + a.stride) % a.stride
@@ -244,8 +253,8 @@ func (a *convAxis) at(out, k int) int {
 	return (out+a.shift[k])*a.stride + a.images[a.image[k]] - a.low
 }
 
-// unpadded takes the n coordinates of an image from `first` on, and returns the range lo to hi-1 of them that is not
-// padding, and the input's coordinate at lo. image is an index of a.images.
+// unpadded returns which of the n coordinates of an image from `first` on are not padding: numbers lo to hi-1 of them.
+// It also returns the input's coordinate for number lo. image is an index of a.images.
 func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 	start := first*a.stride + a.images[image] - a.low // the input's coordinate
 	if start < 0 {
@@ -258,8 +267,8 @@ func (a *convAxis) unpadded(image, first, n int) (lo, hi, from int) {
 	return lo, hi, start + lo*a.stride
 }
 
-// whole does the same as unpadded for a row that is not split into images: it has n*stride elements from coordinate
-// first*stride on.
+// whole is unpadded for a row that is not split into images: the row has n*stride elements from coordinate first*stride
+// on.
 func (a *convAxis) whole(first, n int) (lo, hi, from int) {
 	start := first*a.stride - a.low
 	lo, hi = max(0, -start), min(n*a.stride, a.in-start)
@@ -355,8 +364,9 @@ func newConvShape(n *ir.Node, p convPhase, groups int, x, out []int, workers int
 }
 
 // conflicts reports whether the channels of the input compete for the same part of the cache, because there are many
-// channels, and a channel's plane is a multiple of 512 bytes. Then a copy with other distances is faster.
-func (s *convShape) conflicts(plane int) bool { return plane%128 == 0 && s.inPer > 16 }
+// channels, and a channel has a multiple of 512 bytes. Then a copy with other distances is faster. plane is the number
+// of elements of a channel.
+func (s *convShape) conflicts(plane int) bool { return plane*4%512 == 0 && s.inPer > 16 }
 
 // usePositions makes the convolution compute its results one position at a time.
 func (s *convShape) usePositions() {
@@ -368,19 +378,21 @@ func (s *convShape) usePositions() {
 	}
 }
 
-// tile sets rows and cols to the largest extents of a task's part that fits in the cache.
+// tile sets rows and cols to the largest extents of a task's part that fits in the cache: whole rows if at least two
+// fit, and otherwise a part of one row. A part has planes*(rows+high.reach)*(cols+wide.reach) elements of the input,
+// and outPer*rows*cols results, or a few more.
 func (s *convShape) tile() {
 	high, wide := &s.axes[1], &s.axes[2]
 	planes := s.planes() * s.step
 	width := wide.out + wide.reach
 	s.cols = wide.out
 	s.rows = (taskElems - planes*high.reach*width) / ((planes + s.outPer) * width)
-	// Whole rows if at least two fit, and else a part of one row.
-	if s.rows = min(max(s.rows, 1), high.out); s.rows > 1 {
+	s.rows = min(max(s.rows, 1), high.out)
+	if s.rows > 1 {
 		s.rows = evenParts(high.out, s.rows)
 		return
 	}
-	minimum := 4 * 3 * lanes
+	minimum := 4 * tileVectors * lanes // several tiles
 	s.cols = (taskElems - planes*(1+high.reach)*wide.reach) / (planes*(1+high.reach) + s.outPer)
 	s.cols = evenParts(wide.out, min(max(s.cols, minimum), wide.out))
 }
@@ -392,7 +404,8 @@ func evenParts(n, most int) int {
 	return ceil.Div(n, parts)
 }
 
-// divide makes parts smaller until there are enough tasks for all workers, or larger if they are tiny.
+// divide makes parts smaller until there are enough tasks for all workers. If there is one part, which is tiny, a task
+// computes several units.
 func (s *convShape) divide() {
 	work := s.rows * s.cols * s.terms * s.outPer
 	want, units := tasksPerWorker*s.workers, s.batch*s.groups
@@ -404,7 +417,7 @@ func (s *convShape) divide() {
 		if tasks >= want { // without a split, some workers may have one more than the others
 			least = s.price()
 		}
-		missing := ceil.Div(max(want, ceil.Multiple(tasks, s.workers)), tasks)
+		missing := ceil.Div(max(want, ceil.Multiple(tasks, s.workers)), tasks) // parts to make of each
 		for along := missing; along > 0; along-- {
 			of := *s
 			of.split(along, ceil.Div(missing, along))
@@ -421,7 +434,8 @@ func (s *convShape) divide() {
 	}
 }
 
-// split divides the parts into smaller ones: into at most the given numbers along the positions and the channels.
+// split divides each part into smaller ones: into at most `along` ones along the positions, times at most `channels`
+// ones along the channels.
 func (s *convShape) split(along, channels int) {
 	high, wide := &s.axes[1], &s.axes[2]
 	const positions, blocks = 6 * lanes, 2 // at least, in a part
@@ -438,7 +452,7 @@ func (s *convShape) split(along, channels int) {
 	}
 }
 
-// price returns about how many cycles the worker with the most parts takes. In a tile, each multiply-add waits for the
+// price estimates the cycles that the worker with the most parts takes. In a tile, each multiply-add waits for the
 // multiply-add of the term before. So a tile of one vector takes as long as a tile of two.
 func (s *convShape) price() float64 {
 	const copied, multiplied = 8, 2 // per cycle: copied elements, and vectors multiplied by a weight
@@ -469,7 +483,7 @@ func (s *convShape) setOffsets() {
 		return
 	}
 	deep, high, wide := &s.axes[0], &s.axes[1], &s.axes[2]
-	shared := 0 // padding before a row that is also the padding after the one before
+	shared := 0 // elements of padding before a row that are also the padding after the row before
 	if s.cols == wide.out {
 		shared = wide.reach
 		for i := range wide.images {
@@ -478,8 +492,9 @@ func (s *convShape) setOffsets() {
 		}
 	}
 	s.width = s.cols + wide.reach - shared
-	lines := (((s.rows+high.reach)*s.width+shared)*s.step + 15) / 16
-	s.plane = (lines | 1) * 16 // an odd number of cache lines: planes do not compete for the same part of the cache
+	const line = 16 // elements of a cache line
+	lines := ceil.Div(((s.rows+high.reach)*s.width+shared)*s.step, line)
+	s.plane = (lines | 1) * line // an odd number of lines: planes do not compete for the same part of the cache
 	s.copySize = s.planes()*s.plane + lanes*s.step
 	for ch := range s.inPer {
 		for d := range deep.kernel {
@@ -544,31 +559,33 @@ func (f *convolution) packed(w interp.Tensor) []float32 {
 // algorithm, if that is faster and all numbers are finite, or else phase by phase.
 func (r *convRun) compute() error {
 	shapes := r.shapes(r.dims, r.outDims, r.call.Workers())
-	// Weights that are not finite do not count in the padding, but 0 times them is NaN.
-	last := 0
+	sizes, all := make([]int, len(shapes)), 0 // of the packed weights, by phase and of all phases
 	for i, s := range shapes {
-		last += r.packedSize(s.groups, s.outPer, s.inPer*len(r.phases[i].taps))
+		sizes[i] = r.packedSize(s.groups, s.outPer, s.inPer*len(r.phases[i].taps))
+		all += sizes[i]
 	}
-	r.skipPadding = r.weights[last] != 0
-	if more := r.weights[last+1:]; len(more) > 0 {
-		if s := shapes[0].winograd; s != nil {
-			if r.convShape = shapes[0]; r.finite() {
-				return s.compute(r, more)
-			}
+	// Weights that are not finite do not count in the padding, but 0 times them is NaN.
+	r.skipPadding = r.weights[all] != 0
+	forWinograd := r.weights[all+1:]
+	if s := shapes[0]; len(forWinograd) > 0 && s.winograd != nil {
+		r.convShape = s
+		if r.finite() {
+			return s.winograd.compute(r, forWinograd)
 		}
 	}
 	for i, s := range shapes {
-		if r.convShape = s; s.axes[0].out*s.axes[1].out*s.axes[2].out > 0 {
+		r.convShape = s
+		if s.axes[0].out*s.axes[1].out*s.axes[2].out > 0 {
 			if r.skipPadding && !s.single {
-				s := *s
-				s.usePositions()
-				r.convShape = &s
+				byPosition := *s
+				byPosition.usePositions()
+				r.convShape = &byPosition
 			}
 			if err := r.parallel(); err != nil {
 				return err
 			}
 		}
-		r.weights = r.weights[r.packedSize(s.groups, s.outPer, s.inPer*len(r.phases[i].taps)):]
+		r.weights = r.weights[sizes[i]:]
 	}
 	return nil
 }
@@ -618,8 +635,8 @@ type convRun struct {
 	skipPadding bool     // terms in the padding are left out
 }
 
-// part computes one part of the result. unit is the number of the image and the group. part is the number of a block
-// of channels, columns and rows and of a depth; the blocks of channels are counted innermost.
+// part computes one part of the result. unit is the number of the pair of an image and a group. part is the number of
+// the part: parts count blocks of channels innermost, then blocks of columns, blocks of rows, and depths.
 func (r *convRun) part(worker, unit, part int) {
 	high, wide := &r.axes[1], &r.axes[2]
 	blocks := ceil.Div(r.outPer, r.channels)
@@ -661,19 +678,20 @@ type convPart struct {
 	channel, channels           int       // first channel within the group, and number of channels
 	input                       []float32 // the group's channels
 	inSize                      int       // elements of a channel of the input
-	out                         []float32 // the part's channels of the result, as a whole
-	first                       int       // the part's first element in each of them
+	out                         []float32 // the part's channels of the result, with all their positions
+	first                       int       // index of the part's first position in each of these channels
 	worker                      int
 }
 
 // tiles computes the part by tiles of neighbouring positions.
 func (p *convPart) tiles(worker int) {
 	positions := (p.rows-1)*p.width + p.cols
-	// Tiles are computed in place if they have no elements between rows, and whole blocks of channels.
-	wide := p.convShape.direct || p.rows == 1 || p.width == p.cols
+	// Tiles are computed in the memory of the result if they have no elements between rows, and whole blocks of
+	// channels.
+	noGaps := p.convShape.direct || p.rows == 1 || p.width == p.cols
 	single := p.pool != nil || p.depthwise // one channel at a time
-	inPlace := !p.strided && wide && positions >= lanes && (p.channels%channelBlock == 0 || single)
-	stride, scratch := p.outSize, 0
+	inPlace := !p.strided && noGaps && positions >= lanes && (p.channels%channelBlock == 0 || single)
+	stride, scratch := p.outSize, 0 // the distance between channels in sums, and elements of sums not in place
 	if !inPlace {
 		stride = ceil.Multiple(positions, lanes)
 		scratch = blocksOf(p.channels) * channelBlock * stride
@@ -710,14 +728,14 @@ func (p *convPart) tiles(worker int) {
 	p.finish()
 }
 
-// multiplyTiles sets sums to the results of all channels, stride elements from each other, at neighbouring positions.
+// multiplyTiles sets sums to the results of all channels, stride elements apart, at neighbouring positions.
 func (p *convPart) multiplyTiles(sums []float32, stride int, in []float32, positions int) {
-	blocks, skip := blocksOf(p.channels), paddedTerms(p.terms)*channelBlock
-	convTiles(sums, stride, in, p.offsets, p.groupWeights()[:blocks*skip], blocks, positions)
+	blocks, blockWeights := blocksOf(p.channels), paddedTerms(p.terms)*channelBlock
+	convTiles(sums, stride, in, p.offsets, p.groupWeights()[:blocks*blockWeights], blocks, positions)
 }
 
-// convTiles computes neighbouring positions by tiles, see convTile. If there are fewer than a vector of positions, it
-// computes a whole vector.
+// convTiles computes neighbouring positions for blocks of channels, by tiles; see convTile for the parameters. If there
+// are fewer than a vector of positions, it computes a whole vector.
 func convTiles(out []float32, stride int, in []float32, offsets []int32, weights []float32, blocks, positions int) {
 	skip := len(weights) / blocks
 	terms := len(offsets) // at a time
@@ -727,10 +745,10 @@ func convTiles(out []float32, stride int, in []float32, offsets []int32, weights
 	at, most := 0, min(max(1, positions/lanes), tileVectors)
 	for left := vectorsOf(positions); left > 0; {
 		vectors := min(left, most)
-		if left == tileVectors+1 { // no tile of one vector
+		if left == tileVectors+1 { // otherwise the last tile would have one vector
 			vectors = min(vectors, left/2)
 		}
-		from := min(at, max(0, positions-vectors*lanes)) // the last tile, together with some of the positions before
+		from := min(at, max(0, positions-vectors*lanes)) // the last tile may repeat some of the positions before
 		for term := 0; term < len(offsets); term += terms {
 			convTile(vectors, out[from:], stride, in[from:], offsets[term:min(term+terms, len(offsets))],
 				weights[term*channelBlock:], skip, blocks, term > 0)
@@ -782,7 +800,7 @@ func (p *convPart) copy(to []float32) {
 	if p.step == 2 { // one image has all elements of the rows
 		images = 1
 	}
-	plane := 0
+	plane, pitch := 0, p.width*p.step
 	for ch := range p.inPer {
 		for d := range deep.kernel {
 			at := deep.at(p.depth, d)
@@ -795,11 +813,10 @@ func (p *convPart) copy(to []float32) {
 					}
 					image := to[plane*p.plane:][:p.plane]
 					plane++
-					if at < 0 || at >= deep.in || top == bottom || left == right {
+					if at < 0 || at >= deep.in || top == bottom || left == right { // all is padding
 						fill(image, p.padding)
 						continue
 					}
-					pitch := p.width * p.step
 					if top > 0 || bottom < height || left > 0 || right < width*p.step {
 						fillAround(image, p.padding, top*pitch+left, pitch, right-left, bottom-top)
 					}
@@ -812,8 +829,8 @@ func (p *convPart) copy(to []float32) {
 	}
 }
 
-// fillAround sets all elements to x except rows of n elements, which are pitch elements apart. The first row begins
-// with element number first.
+// fillAround sets the elements of a list to x, except `rows` rows of n elements, which are pitch elements apart. The
+// first row begins with element number first.
 func fillAround(list []float32, x float32, first, pitch, n, rows int) {
 	fill(list[:first], x)
 	end := first + n // of a row
@@ -836,8 +853,8 @@ func moveStrided(dst []float32, to int, src []float32, from, step, n, rows int) 
 	for r := range rows {
 		line, elems := dst[r*to:][:n], src[r*from:]
 		if step == 2 {
-			whole := secondOnes(line, elems)
-			line, elems = line[whole:], elems[min(2*whole, len(elems)):]
+			done := secondOnes(line, elems)
+			line, elems = line[done:], elems[min(2*done, len(elems)):]
 		}
 		for i := range line {
 			line[i] = elems[i*step]
@@ -943,7 +960,7 @@ func volume(dims []int) int {
 
 // The functions below compute in Go what the assembly does.
 
-// convTilePlain computes a tile of a convolution, as the assembly function convTile does, in Go.
+// convTilePlain computes in Go what convTile does, for n positions.
 func convTilePlain(n int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
 	blocks int, add bool) {
 	for o := range blocks * channelBlock {
@@ -960,8 +977,8 @@ func convTilePlain(n int, out []float32, stride int, in []float32, offsets []int
 	}
 }
 
-// convTapsPlain computes in Go what convTaps does: it sets out to weighted sums of elements of `in` that are step
-// apart, with a weight and an offset in bytes for each term.
+// convTapsPlain computes in Go what convTaps does: element j of out is the sum, over the terms i, of weights[i] times
+// element offsets[i]/4 + j*step of in.
 func convTapsPlain(out, in []float32, offsets []int32, weights []float32, step int) {
 	clear(out)
 	for i, offset := range offsets {
@@ -983,16 +1000,16 @@ func convPositionPlain(out, terms, weights []float32) {
 	}
 }
 
-// moveRowsPlain copies rows of n elements in Go, as moveRows does. They are `from` elements apart in src, and `to` in
-// dst.
+// moveRowsPlain copies rows of n elements in Go, as moveRows does. Rows are `from` elements apart in src, and `to`
+// elements apart in dst.
 func moveRowsPlain(dst []float32, to int, src []float32, from, n, rows int) {
 	for r := range rows {
 		copy(dst[r*to:][:n], src[r*from:][:n])
 	}
 }
 
-// scaleRowsPlain sets rows of n floats to integers times a factor in Go, as scaleRows does. They are `from` elements
-// apart in src, and `to` in dst.
+// scaleRowsPlain sets rows of n floats to integers times a factor in Go, as scaleRows does. Rows are `from` elements
+// apart in src, and `to` elements apart in dst.
 func scaleRowsPlain(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
 	for r := range rows {
 		out := dst[r*to:][:n]

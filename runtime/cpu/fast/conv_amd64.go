@@ -5,8 +5,7 @@ import "unsafe"
 // convTile computes a tile of a convolution: count vectors of neighbouring positions (1 to 3) by 4*blocks output
 // channels. In out, the positions of each channel begin stride elements after the positions of the channel before. Term
 // i of a sum multiplies the elements that begin offsets[i] bytes after the start of in. The weights of each block of 4
-// channels begin skip elements after the weights of the block before. If add is true, the sums are
-// added to out.
+// channels begin skip elements after the weights of the block before. If add is true, it adds the sums to out.
 func convTile(count int, out []float32, stride int, in []float32, offsets []int32, weights []float32, skip,
 	blocks int, add bool) {
 	n := count * lanes
@@ -17,7 +16,7 @@ func convTile(count int, out []float32, stride int, in []float32, offsets []int3
 	// The assembly checks no bounds. The last offset is the largest.
 	_, _ = out[(channelBlock*blocks-1)*stride+n-1], in[int(offsets[len(offsets)-1])/4+n-1]
 	_ = weights[(blocks-1)*skip+channelBlock*len(offsets)-1]
-	f, more := convTile3, 0
+	f, adds := convTile3, 0
 	switch count {
 	case 1:
 		f = convTile1
@@ -25,13 +24,14 @@ func convTile(count int, out []float32, stride int, in []float32, offsets []int3
 		f = convTile2
 	}
 	if add {
-		more = 1
+		adds = 1
 	}
-	f(&out[0], stride, &in[0], &offsets[0], len(offsets), &weights[0], 4*skip, blocks, more)
+	f(&out[0], stride, &in[0], &offsets[0], len(offsets), &weights[0], 4*skip, blocks, adds)
 }
 
 // convTaps computes n neighbouring positions of one channel of a depthwise convolution. Term i of a sum multiplies
-// weights[i] and the elements that begin offsets[i] bytes after the start of in. They are step elements apart: 1 or 2.
+// weights[i] by an element of in. For position 0, that element is offsets[i] bytes after the start of in. Elements for
+// neighbouring positions are step elements apart: 1 or 2.
 func convTaps(out, in []float32, offsets []int32, weights []float32, n, step int) {
 	if !vectors || n < lanes {
 		convTapsPlain(out[:n], in, offsets, weights, step)
@@ -52,7 +52,7 @@ func convTaps(out, in []float32, offsets []int32, weights []float32, n, step int
 		one(&out[at], &in[at*step], &offsets[0], len(offsets), &weights[0], tiles)
 		at += tiles * lanes
 	}
-	if at < n { // together with some of the positions before
+	if at < n { // the last vector repeats some of the positions before
 		at = n - lanes
 		one(&out[at], &in[at*step], &offsets[0], len(offsets), &weights[0], 1)
 	}
@@ -65,7 +65,7 @@ func convPosition(out, terms, weights []float32) {
 		convPositionPlain(out, terms, weights)
 		return
 	}
-	_ = weights[len(out)*len(terms)-1]
+	_ = weights[len(out)*len(terms)-1] // the assembly checks no bounds
 	convColumn(&out[0], &terms[0], len(terms), &weights[0], len(out)/channelBlock)
 }
 
@@ -75,7 +75,7 @@ func moveRows(dst []float32, to int, src []float32, from, n, rows int) {
 		moveRowsPlain(dst, to, src, from, n, rows)
 		return
 	}
-	_, _ = dst[(rows-1)*to+n-1], src[(rows-1)*from+n-1]
+	_, _ = dst[(rows-1)*to+n-1], src[(rows-1)*from+n-1] // the assembly checks no bounds
 	copyRows(unsafe.SliceData(dst), to, unsafe.SliceData(src), from, n, rows)
 }
 
@@ -90,7 +90,8 @@ func secondOnes(dst, src []float32) int {
 	return n
 }
 
-// mergeGroups packs groups of integers as intForm.packB does. It returns false, and does nothing, if there are too few.
+// mergeGroups packs groups of integers as intForm.packB does: group i gets element i of each list of src, plus shift.
+// elems is the number of elements of a group. It returns false, and does nothing, if there are too few groups.
 func mergeGroups(groups []byte, src *[4][]int32, elems int, shift int32) bool {
 	n := len(groups) / groupBytes
 	if !vectors || n < lanes {
@@ -104,13 +105,14 @@ func mergeGroups(groups []byte, src *[4][]int32, elems int, shift int32) bool {
 		}
 	}
 	whole := n / lanes * lanes
-	if merge(0, whole); whole < n {
-		merge(n-lanes, lanes) // together with some of the groups before
+	merge(0, whole)
+	if whole < n {
+		merge(n-lanes, lanes) // the last groups, and some before them again
 	}
 	return true
 }
 
-// mergeLists sets groups of 4 bytes to elements of the lists, plus shift.
+// mergeLists sets groups of 4 bytes: byte k of group i becomes element i of list k, plus shift.
 func mergeLists(groups []byte, src *[4][]byte, shift int32) {
 	n := len(groups) / groupBytes
 	if !vectors || n < lanes {
@@ -124,8 +126,9 @@ func mergeLists(groups []byte, src *[4][]byte, shift int32) {
 		mergeBytes(&groups[at*groupBytes], &src[0][at], &src[1][at], &src[2][at], &src[3][at], shift, count)
 	}
 	whole := n / lanes * lanes
-	if merge(0, whole); whole < n {
-		merge(n-lanes, lanes) // together with some of the groups before
+	merge(0, whole)
+	if whole < n {
+		merge(n-lanes, lanes) // the last groups, and some before them again
 	}
 }
 
@@ -142,16 +145,17 @@ func narrowWords(dst []byte, src []int32, shift int32) int32 {
 }
 
 // winogradInputs computes the inputs of the 16 products of n tiles that are neighbours in a row. dst has a list for
-// each product, `apart` elements from the next list. src begins at the tiles' first input row, and its rows are pitch
+// each product; the lists are `apart` elements apart. src begins at the tiles' first input row, and its rows are pitch
 // elements apart. winogradInputs may also write up to 7 elements after each list.
 func winogradInputs(dst []float32, apart int, src []float32, pitch, n int) {
 	n = upTo(n)
-	_, _ = dst[(tileProducts-1)*apart+n-1], src[3*pitch+2*n+1] // the assembly checks no bounds
+	// The assembly checks no bounds. n tiles read 4 rows of 2*n+2 elements.
+	_, _ = dst[(tileProducts-1)*apart+n-1], src[3*pitch+2*n+1]
 	tileInputs(&dst[0], apart, &src[0], pitch, n)
 }
 
 // winogradResults computes the two result rows of n tiles, pitch elements apart in dst. src has a list for each of the
-// 16 products, `apart` elements from the next list. winogradResults may also write up to 14 elements after each row.
+// 16 products; the lists are `apart` elements apart. winogradResults may also write up to 14 elements after each row.
 func winogradResults(dst []float32, pitch int, src []float32, apart, n int) {
 	n = upTo(n)
 	_, _ = dst[pitch+2*n-1], src[(tileProducts-1)*apart+n-1] // the assembly checks no bounds
@@ -170,7 +174,8 @@ func below(list []float32, most float32) bool {
 	return belowPlain(list[whole:], most)
 }
 
-// scaleRows sets rows of n floats to integers times a factor. They are `from` elements apart in src and `to` in dst.
+// scaleRows sets rows of n floats to integers times a factor. Rows are `from` elements apart in src, and `to` elements
+// apart in dst.
 func scaleRows(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
 	if !vectors || n == 0 || rows == 0 {
 		scaleRowsPlain(dst, to, src, from, n, rows, factor)

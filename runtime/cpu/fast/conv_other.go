@@ -25,13 +25,14 @@ func moveRows(dst []float32, to int, src []float32, from, n, rows int) {
 // secondOnes returns 0: it copies no elements.
 func secondOnes([]float32, []float32) int { return 0 }
 
-// mergeLists sets groups of 4 bytes to elements of the lists, plus shift.
+// mergeLists sets groups of 4 bytes: byte k of group i becomes element i of list k, plus shift.
 func mergeLists(groups []byte, src *[4][]byte, shift int32) { mergeListsPlain(groups, src, shift) }
 
 // mergeGroups does nothing.
 func mergeGroups([]byte, *[4][]int32, int, int32) bool { return false }
 
-// scaleRows sets rows of n floats to integers times a factor. They are `from` elements apart in src and `to` in dst.
+// scaleRows sets rows of n floats to integers times a factor. Rows are `from` elements apart in src, and `to` elements
+// apart in dst.
 func scaleRows(dst []float32, to int, src []int32, from, n, rows int, factor float32) {
 	scaleRowsPlain(dst, to, src, from, n, rows, factor)
 }

@@ -12,16 +12,16 @@ import (
 // windows. The image is packed with its padding, in groups (see intForm). With strides, the positions along an axis are
 // split into phases by their remainder, so that the positions for neighbouring results are neighbours in a phase.
 //
-// A group has elements of several channels of the input. In a depthwise convolution, for example, there are too few
-// channels to fill a group. Then it has neighbours along the last axis, and the last axis of the window is divided into
-// groups.
+// A group has elements of several channels of the input. If there are too few channels to fill a group, as in a
+// depthwise convolution, a group has neighbours along the last axis instead: the last axis of the window is divided
+// into groups.
 
 // intConv has the sizes of a convolution of integers, and the layout of its packed image.
 type intConv struct {
 	*intForm
 	in, out                       []int // extents along the windowed axes
 	inPer, outPer                 int   // channels of the input and of the result in a group of the convolution
-	kernel, dilation, stride, low []int // by axis, of groups; dilation and stride in elements of the input
+	kernel, dilation, stride, low []int // by axis; kernel counts groups of integers, the others elements of the input
 	neighbours                    bool  // whether a group has neighbours along the last axis
 	width                         int   // the kernel's extent along the last axis, in elements
 	apart                         int   // elements of the input between neighbours of the window along the last axis
@@ -40,8 +40,9 @@ func newIntConv(n *ir.Node, form *intForm, weights []int) *intConv {
 	}
 	last := len(p.kernel) - 1
 	p.width, p.apart = p.kernel[last], p.dilation[last]
-	// Groups of integers are taken along the kernel or along the channels, whichever wastes fewer.
-	if p.neighbours = p.inPer*p.groups(p.width) < p.groups(p.inPer)*p.width; p.neighbours {
+	// A group has neighbours along the last axis or along the channels: the axis with fewer groups in all.
+	p.neighbours = p.inPer*p.groups(p.width) < p.groups(p.inPer)*p.width
+	if p.neighbours {
 		p.kernel[last] = p.groups(p.width)
 		p.dilation[last] *= p.elems
 	}
@@ -61,13 +62,12 @@ func (p *intConv) setExtents(x, out []int) {
 	for axis, k := range p.kernel {
 		reach := (k - 1) * p.dilation[axis] // of the window, in elements of x
 		phases := min(p.stride[axis], reach+1)
-		if p.dilation[axis]%p.stride[axis] == 0 {
+		if p.dilation[axis]%p.stride[axis] == 0 { // all taps have remainder 0
 			phases = 1
 		}
 		p.phases = append(p.phases, phases)
 		if p.neighbours && axis == len(p.kernel)-1 { // neighbours of the last position must be in its row
-			reach = (p.width - 1) * p.apart
-			reach += p.stride[axis] - 1
+			reach = (p.width-1)*p.apart + p.stride[axis] - 1
 		}
 		p.extent = append(p.extent, p.out[axis]+reach/p.stride[axis])
 		p.area *= p.extent[axis]
@@ -75,13 +75,14 @@ func (p *intConv) setExtents(x, out []int) {
 	p.setOffsets()
 }
 
-// setOffsets sets the offsets of the packed elements in an image, by part of the channels and tap.
+// setOffsets sets the offsets of the groups in an image, by part of the channels and tap. A tap is one position in the
+// kernel.
 func (p *intConv) setOffsets() {
 	for part := range p.parts() {
 		for tap := range volume(p.kernel) {
 			phase, at, step := 0, 0, 1 // the phase of a tap, its position in the phase, and the elements of one step
 			for axis := len(p.kernel) - 1; axis >= 0; axis-- {
-				q := tap % p.kernel[axis] * p.dilation[axis]
+				q := tap % p.kernel[axis] * p.dilation[axis] // the tap's coordinate in the input
 				tap /= p.kernel[axis]
 				phase += q % p.stride[axis] * volume(p.phases[axis+1:])
 				at += q / p.stride[axis] * step
@@ -135,8 +136,8 @@ func (p *intConv) imageBytes() int {
 // packElems is the number of elements of a channel that are packed at a time: they stay in the cache.
 const packElems = 1 << 12
 
-// pack packs one phase of a part of the channels into dst. It takes some rows at a time. First it copies these rows of
-// each channel, with their padding, to memory from room. Then it packs them in groups. The channels of the
+// pack packs one phase of a part of the channels into dst. It takes some rows at a time: it copies these rows of each
+// channel, with their padding, to memory from function room, and packs the copies in groups. The channels of the
 // convolution's group begin at element `at` of x. phase is the number of a combination of remainders of all axes.
 func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int32, room func(n int) []float32) {
 	last := len(p.extent) - 1
@@ -157,9 +158,9 @@ func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int
 		return
 	}
 	most := min(rows, max(1, packElems/pitch))    // rows at a time
-	each := most*pitch + (p.elems-1)*apart + step // of a channel in memory
+	each := most*pitch + (p.elems-1)*apart + step // elements of a channel in memory
 	memory := room(channels*each + p.elems*most*wide)
-	strided := memory[channels*each:]
+	strided := memory[channels*each:] // lists without the elements between positions
 	for row := 0; row < rows; row += most {
 		m := min(most, rows-row)
 		for ch := range channels {
@@ -180,9 +181,9 @@ func (p *intConv) pack(dst []byte, x intSource, at, part, phase int, padding int
 	}
 }
 
-// packBytes packs elements that are bytes, without strides along the last axis, into groups; pack does it for others. A
-// group has elements of a number of channels, or neighbours that are `apart` elements from each other. first is the
-// argument of rowAt.
+// packBytes does the work of pack if elements are bytes and the last axis has no stride. A group has elements of the
+// given number of channels, or neighbours in one channel that are `apart` elements apart. The first channel begins at
+// element `at` of x. first is the argument of rowAt.
 func (p *intConv) packBytes(dst, x []byte, at, channels, apart int, first [3]int, padding byte,
 	room func(n int) []float32) {
 	var lists [4][]byte // by element of a group: the elements at all positions
@@ -198,11 +199,11 @@ func (p *intConv) packBytes(dst, x []byte, at, channels, apart int, first [3]int
 	wide := p.extent[last]
 	rows := p.area / wide
 	most := min(rows, max(1, packElems/wide)) // rows at a time
-	each := most*wide + (p.elems-1)*apart     // of a channel in memory
+	each := most*wide + (p.elems-1)*apart     // elements of a channel in memory
 	memory := as[byte](room(ceil.Div(channels*each, groupBytes)))
-	lo := min(p.low[last], wide)
-	n := min(p.in[last], wide-lo)
-	step := p.in[last] // from a row to the next one of its plane
+	lo := min(p.low[last], wide)  // elements of padding before a row
+	n := min(p.in[last], wide-lo) // elements of a row that are not padding
+	step := p.in[last]            // from a row to the next one of its plane
 	if last > 0 {
 		step *= p.stride[last-1]
 	}
@@ -210,11 +211,8 @@ func (p *intConv) packBytes(dst, x []byte, at, channels, apart int, first [3]int
 		m := min(most, rows-row)
 		for ch := range channels {
 			image := memory[ch*each:][:each]
-			image[0] = padding
-			for filled := 1; filled < each; filled *= 2 {
-				copy(image[filled:], image[:filled])
-			}
-			for r := 0; r < m; {
+			repeat(image, padding)
+			for r := 0; r < m; { // all rows of a plane at a time
 				begin, end, count := p.rowsFrom(row+r, m-r, first)
 				if from, inside := p.rowAt(row+r+begin, first); inside && begin < end {
 					for i := begin; i < end; i++ {
@@ -269,8 +267,8 @@ func (p *intConv) rowAt(row int, first [3]int) (from int, inside bool) {
 	return from, inside
 }
 
-// rowsFrom returns how many of the n rows from number row on are in the same plane of the phase. Of these, rows
-// begin to end-1 are not padding along the plane's first axis. first is the argument of rowAt.
+// rowsFrom returns how many of the n rows from number row on are in the same plane of the phase: count. Of these, rows
+// number begin to end-1 are not padding along the plane's first axis. first is the argument of rowAt.
 func (p *intConv) rowsFrom(row, n int, first [3]int) (begin, end, count int) {
 	axis := len(p.extent) - 2
 	if axis < 0 {
@@ -340,20 +338,20 @@ func convInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 		packed = weights.Packed
 	}
 	for i, sum := range as[int32](packed[channels*(words-1):]) {
-		sums[i] = -p.shift * sum // elements of x are stored plus shift
+		sums[i] = -p.shift * sum // elements of x are packed plus shift, so dot products are shift*sum too large
 	}
 	return p.compute(c, sourceOf(x), as[byte](packed), sums, int32(n.Attrs().Int("padding_value")), nil, after)
 }
 
-// Limits of a task of a convolution of integers. A line of intPositions results is long enough for an epilogue. intSums
-// sums stay in the cache.
+// Limits of a task of a convolution of integers.
 const (
-	intPositions = 1 << 12
-	intSums      = 1 << 15
+	intPositions = 1 << 12 // results in a line, which is long enough for an epilogue
+	intSums      = 1 << 15 // sums, which stay in the cache
 )
 
-// compute computes a convolution of image x. rows has the packed weights, sums the number to add to each output
-// channel, and padding is the padding value. Unless factor is nil, sums become floats, multiplied by factor(channel).
+// compute computes a convolution of image x. rows has the packed weights, sums has a number to add to the results of
+// each output channel, and padding is the padding value. Unless factor is nil, the sums become floats, multiplied by
+// factor(channel).
 func (p *intConv) compute(c *interp.Call, x intSource, rows []byte, sums []int32, padding int32,
 	factor func(channel int) float32, after *epilogue) error {
 	run := after.run(c, c.Args, c.Dims)
@@ -369,8 +367,8 @@ func (p *intConv) compute(c *interp.Call, x intSource, rows []byte, sums []int32
 	lineLength := volume(p.out)
 	return c.Parallel(t.count(), t.channels*t.panels*p.cols*len(p.offsets)/4, func(worker, number int) {
 		task := t.task(number)
-		channel := task.image*p.outPer + task.channel // in the result
-		weights := task.image%(c.Dims[1]/p.outPer)*p.outPer + task.channel
+		channel := task.image*p.outPer + task.channel                      // the first channel, in the result
+		weights := task.image%(c.Dims[1]/p.outPer)*p.outPer + task.channel // and in the weights of all groups
 		positions := task.panels * p.cols
 		room := c.Room(worker, 2*task.channels*positions)
 		tile, lines := as[int32](room[:task.channels*positions]), room[task.channels*positions:]
@@ -384,7 +382,7 @@ func (p *intConv) compute(c *interp.Call, x intSource, rows []byte, sums []int32
 				image[(task.panel+i)*p.cols*groupBytes:], p.offsets, task.channels, sums[weights:], together)
 		}
 		first := task.panel * p.cols
-		from, _ := p.before(first)
+		from, _ := p.before(first) // the range of results at these positions
 		to, _ := p.before(min(first+positions, t.end))
 		lines, stride := run.lines(lines, channel*lineLength+from, to-from, lineLength)
 		for _, r := range t.runs[task.panel/t.panels] {
@@ -477,7 +475,7 @@ func (p *intConv) divide(c *interp.Call) *intTasks {
 // fewest returns the smallest number of channels in a task, unless the convolution has fewer.
 func (p *intConv) fewest() int { return 2 * p.dots[0].rows }
 
-// before returns the number of results at positions before the given one, and whether the given one has a result.
+// before returns how many positions before the given one have a result, and whether the given one has a result.
 func (p *intConv) before(position int) (count int, inside bool) {
 	step, each := p.area, volume(p.out)
 	for axis := range p.out {
@@ -493,10 +491,11 @@ func (p *intConv) before(position int) (count int, inside bool) {
 	return count, true
 }
 
-// intRun is a part of a line of positions: `rows` rows of n results each, from position `from` and result `to` on.
+// intRun is `rows` rows of n results each, from position `from` on. The first of them is result number `to` of its
+// channel.
 type intRun struct{ from, to, n, rows int }
 
-// runs returns the results at positions from first to end-1. The runs count positions from first on.
+// runs returns the results at positions first to end-1, as few runs. In the runs, position 0 is first.
 func (p *intConv) runs(first, end int) (list []intRun) {
 	last := len(p.out) - 1
 	wide, out := p.extent[last], p.out[last]
@@ -505,11 +504,13 @@ func (p *intConv) runs(first, end int) (list []intRun) {
 		if !inside {
 			continue
 		}
-		n, k := min(end-at, out-at%wide), len(list)-1
-		if k >= 0 && n == out && list[k].n == out && list[k].to+list[k].rows*out == to &&
-			list[k].from+list[k].rows*wide == at-first {
-			list[k].rows++
-			continue
+		n := min(end-at, out-at%wide)
+		if len(list) > 0 { // a whole row right after the last run's whole rows becomes part of that run
+			run := &list[len(list)-1]
+			if n == out && run.n == out && run.to+run.rows*out == to && run.from+run.rows*wide == at-first {
+				run.rows++
+				continue
+			}
 		}
 		list = append(list, intRun{at - first, to, n, 1})
 	}

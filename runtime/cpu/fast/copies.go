@@ -19,13 +19,12 @@ type region struct {
 	steps []int
 }
 
-// boxCopy copies a box of an argument to the result. If field one is not nil, boxCopy sets all elements of the box to
-// that element instead.
+// boxCopy copies a box of an argument to the result, or fills a box of the result with one element.
 type boxCopy struct {
-	dims     []int
-	to, from region
-	arg      int
-	one      []byte
+	dims     []int  // extents of the box
+	to, from region // where the box is in the result and in the argument
+	arg      int    // the argument's number
+	one      []byte // the element that fills the box; nil for a copy
 }
 
 // copies returns the copies that compute a node, by op.
@@ -62,7 +61,7 @@ var copies = map[ir.Op]func(c *interp.Call) ([]boxCopy, error){
 				return nil, nil
 			}
 			shift := (int(shift%int64(n)) + n) % n
-			for _, b := range list { // the elements before the end move by shift, and the others come first
+			for _, b := range list { // two boxes replace each: its last elements come first, and the others after them
 				list = append(list[1:], b.part(axis, 0, shift, n-shift), b.part(axis, n-shift, 0, shift))
 			}
 		}
@@ -84,6 +83,7 @@ var copies = map[ir.Op]func(c *interp.Call) ([]boxCopy, error){
 	ir.OpPad: func(c *interp.Call) ([]boxCopy, error) {
 		one, err := elementOf(c, c.Node.Attrs().Float("value"))
 		x := c.Args[0].Dims
+		// Fill the padding before and after each axis. The box inside becomes smaller, until it is the argument.
 		inside := boxCopy{dims: c.Dims, to: wholeOf(c.Dims), one: one}
 		inside.from.steps = make([]int, len(c.Dims))
 		var list []boxCopy
@@ -107,7 +107,8 @@ func wholeOf(dims []int) region {
 	return r
 }
 
-// part returns the copy of n coordinates along an axis: those from `from` on become those from `to` on.
+// part returns the copy of n coordinates of the box along an axis: it copies from coordinate `from` on in the argument
+// to coordinate `to` on in the result.
 func (b boxCopy) part(axis, from, to, n int) boxCopy {
 	b.dims = slices.Clone(b.dims)
 	b.dims[axis] = n
@@ -163,9 +164,9 @@ func (b boxCopy) copy(c *interp.Call, to, from []byte, size int) error {
 
 // copyMemory copies all bytes of from to memory of the same size.
 func copyMemory(c *interp.Call, to, from []byte) error {
-	// On amd64, Go's copy of at least `most` bytes neither reads the memory that it writes, nor keeps it in caches. So
-	// only large copies have parts of that size.
-	const least, most, each = 1 << 16, 1 << 20, 8 // the bytes of a part, and the parts of a worker
+	// On amd64, Go's copy of at least `most` bytes bypasses the caches. So only large copies have parts of that size.
+	const least, most = 1 << 16, 1 << 20 // bytes of a part
+	const each = 8                       // parts of a worker, unless they are too small or too large
 	part := max(least, min(most, ceil.Div(len(to), each*c.Workers())))
 	return c.Parallel(ceil.Div(len(to), part), part, func(_, task int) {
 		lo, hi := task*part, min((task+1)*part, len(to))
@@ -176,16 +177,16 @@ func copyMemory(c *interp.Call, to, from []byte) error {
 // copyBox copies a merged box of elements, row by row along its last axis. It divides long rows, so that tasks share
 // them.
 func copyBox[E any](c *interp.Call, b boxCopy, to, from []E) error {
-	const most = 1 << 14 // of the elements of a row, so that tasks share long rows
+	const longest = 1 << 14 // elements of a row
 	last := len(b.dims) - 1
-	if n := b.dims[last]; n > most && n%most == 0 {
-		b.dims[last] = n / most
+	if n := b.dims[last]; n > longest && n%longest == 0 { // make two axes of the last one
+		b.dims[last] = n / longest
 		for _, r := range []*region{&b.to, &b.from} {
 			step := r.steps[last]
-			r.steps[last] = step * most
+			r.steps[last] = step * longest
 			r.steps = append(r.steps, step)
 		}
-		b.dims = append(b.dims, most)
+		b.dims = append(b.dims, longest)
 		last++
 	}
 	n, toStep, fromStep := b.dims[last], b.to.steps[last], b.from.steps[last]
@@ -197,26 +198,31 @@ func copyBox[E any](c *interp.Call, b boxCopy, to, from []E) error {
 				rest /= b.dims[axis]
 				dst, src = dst+i*b.to.steps[axis], src+i*b.from.steps[axis]
 			}
-			switch {
-			case toStep == 1 && fromStep == 1:
-				copy(to[dst:dst+n], from[src:src+n])
-			case toStep == 1 && fromStep == 0:
-				repeat(to[dst:dst+n], from[src])
-			case toStep == 1 && fromStep == -1:
-				reverse(to[dst:dst+n], from[src-n+1:src+1])
-			case toStep == 1:
-				list := to[dst : dst+n]
-				for i := range list {
-					list[i] = from[src]
-					src += fromStep
-				}
-			default:
-				for i := range n {
-					to[dst+i*toStep] = from[src+i*fromStep]
-				}
-			}
+			copyRow(to, from, dst, toStep, src, fromStep, n)
 		}
 	})
+}
+
+// copyRow sets n elements of to, toStep apart from index dst on, to elements of from, fromStep apart from index src on.
+func copyRow[E any](to, from []E, dst, toStep, src, fromStep, n int) {
+	switch {
+	case toStep == 1 && fromStep == 1:
+		copy(to[dst:dst+n], from[src:src+n])
+	case toStep == 1 && fromStep == 0:
+		repeat(to[dst:dst+n], from[src])
+	case toStep == 1 && fromStep == -1:
+		reverse(to[dst:dst+n], from[src-n+1:src+1])
+	case toStep == 1:
+		list := to[dst : dst+n]
+		for i := range list {
+			list[i] = from[src]
+			src += fromStep
+		}
+	default:
+		for i := range n {
+			to[dst+i*toStep] = from[src+i*fromStep]
+		}
+	}
 }
 
 // repeat sets all elements of a list to x. It copies ever longer parts.
@@ -230,11 +236,12 @@ func repeat[E any](list []E, x E) {
 	}
 }
 
-// reverse sets to to the elements of from in the reversed order, 64 bits at a time.
+// reverse sets the elements of `to` to the elements of `from` in the reversed order, 64 bits at a time. The lists have
+// the same length.
 func reverse[E any](to, from []E) {
 	size := int(unsafe.Sizeof(*new(E)))
 	if n := len(to) * size / 8; n > 0 && size < 8 { // n words of 64 bits
-		first := len(to) - n*8/size
+		first := len(to) - n*8/size // of the elements in words; those before it are moved one by one
 		words := unsafe.Slice((*uint64)(unsafe.Pointer(&from[first])), n)
 		reversed := unsafe.Slice((*uint64)(unsafe.Pointer(&to[0])), n)
 		for i, y := range words {
@@ -243,7 +250,7 @@ func reverse[E any](to, from []E) {
 				y = bits.ReverseBytes64(y)
 			case 2:
 				y = bits.ReverseBytes64(y)
-				y = y&0x00ff00ff00ff00ff<<8 | y>>8&0x00ff00ff00ff00ff
+				y = y&0x00ff00ff00ff00ff<<8 | y>>8&0x00ff00ff00ff00ff // exchange the bytes of each element again
 			case 4:
 				y = bits.RotateLeft64(y, 32)
 			}
@@ -256,7 +263,8 @@ func reverse[E any](to, from []E) {
 	}
 }
 
-// sameInput reports whether a cast of an input returns the input's elements, and the interpreter would convert them.
+// sameInput reports whether node n casts an input to the input's own dtype, and the interpreter would convert the
+// elements although they do not change.
 func sameInput(n *ir.Node) bool {
 	t := n.DType()
 	return n.Arg(0).Op() == ir.OpInput && n.Arg(0).DType() == t && inWords(t) && t != ir.F32
@@ -268,8 +276,9 @@ func copyAll(c *interp.Call) error {
 	return copyMemory(c, to, bytesLike(c, c.Args[0]))
 }
 
-// merged returns the box with fewer axes: neighbours that are evenly apart in the result and in the argument become
-// one. It has at least one axis.
+// merged returns the copy with fewer axes: an axis and the next one become one axis if their elements are evenly apart
+// in both regions. For example, extents [2,3] with steps [3,1] in both become extent 6 with step 1. At least one axis
+// remains.
 func (b boxCopy) merged() boxCopy {
 	m := boxCopy{to: region{off: b.to.off}, from: region{off: b.from.off}}
 	for i, d := range b.dims {
@@ -313,8 +322,8 @@ func bytesOfResult(c *interp.Call) (list []byte, size int) {
 	return bytesIn(c.Ints), 8
 }
 
-// bytesLike returns an argument's memory, with the elements in the form that the result has. t and the result have
-// the same dtype. An argument in another form is converted in new memory.
+// bytesLike returns the memory of argument t, which has the result's dtype. If its elements have another form than the
+// result's (see Tensor and Call), it converts them in new memory.
 func bytesLike(c *interp.Call, t interp.Tensor) []byte {
 	size := t.DType.BlockBytes()
 	switch {
@@ -369,12 +378,12 @@ func triangle(c *interp.Call) error {
 	rows, cols := c.Dims[last-1], c.Dims[last]
 	return c.ParallelRange(len(to)/(cols*size), cols, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			// The elements before column n are below the diagonal or on it; for triu, below it.
-			n := min(max(r%rows+k, 0), cols)
+			diagonal := r%rows + k           // the column of the row's element on the diagonal
+			n := min(max(diagonal, 0), cols) // the elements before column n are below the diagonal
 			if !upper {
-				n = min(max(r%rows+k+1, 0), cols)
+				n = min(max(diagonal+1, 0), cols) // or on it
 			}
-			at, middle, end := r*cols*size, (r*cols+n)*size, (r+1)*cols*size
+			at, middle, end := r*cols*size, (r*cols+n)*size, (r+1)*cols*size // in bytes
 			if upper {
 				clear(to[at:middle])
 				copy(to[middle:end], from[middle:end])

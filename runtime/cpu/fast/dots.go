@@ -38,8 +38,8 @@ func multiplyPlain(out []float32, stride int, a, b []float32, rows, cols, k int)
 	}
 }
 
-// weighPlain sets the elements of out from index first on to the weighted sums of rows, in Go. weigh computes all
-// elements.
+// weighPlain sets the elements of out from index first on to the weighted sums of rows, in Go. weigh does that for all
+// elements. Row j has len(out) elements and weight weights[j].
 func weighPlain(out, weights, rows []float32, first int) {
 	clear(out[first:])
 	for j, w := range weights {

@@ -14,9 +14,9 @@ type epilogue struct {
 	own int // the chain's argument that is the node
 }
 
-// withEpilogue returns the kernel that computes a convolution or matmul together with the chain after it, which ends
-// with node n. It returns nil if n ends no such chain, or if other nodes use the convolution's or matmul's result.
-// It sets absorbed, by ID, for the nodes other than n that the kernel computes.
+// withEpilogue returns the kernel that computes a convolution or matmul together with the chain after it. Node n is the
+// last of that chain. withEpilogue returns nil if there is no such chain, or if nodes outside of it use the
+// convolution's or matmul's result. It sets absorbed, by ID, for the nodes other than n that the kernel computes.
 func (c *chains) withEpilogue(n *ir.Node, absorbed []bool) *interp.Kernel {
 	own, e, more := c.epilogueOf(n, absorbed)
 	if own == nil {
@@ -25,8 +25,9 @@ func (c *chains) withEpilogue(n *ir.Node, absorbed []bool) *interp.Kernel {
 	return c.contraction(own, e, more, absorbed)
 }
 
-// epilogueOf returns the epilogue that ends with node n, the convolution or matmul before it, and the epilogue's
-// other arguments. It sets absorbed, by ID, for the nodes before n. It returns nil if n ends no epilogue.
+// epilogueOf returns the epilogue e that ends with node n. It also returns own, the convolution or matmul before e, and
+// more, the other arguments of e. It sets absorbed, by ID, for the nodes of e before n and for own. It returns nil if n
+// ends no epilogue.
 func (c *chains) epilogueOf(n *ir.Node, absorbed []bool) (own *ir.Node, e *epilogue, more []*ir.Node) {
 	if isWide(n) || !c.canEnd(n) {
 		return nil, nil, nil
@@ -36,8 +37,9 @@ func (c *chains) epilogueOf(n *ir.Node, absorbed []bool) (own *ir.Node, e *epilo
 	// Among the arguments, the last convolution or matmul that only the chain uses.
 	for _, m := range members {
 		for _, a := range m.Args() {
-			if (own == nil || a.ID() > own.ID()) && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) &&
-				c.usedBy(a, members) && c.takesEpilogue(a) {
+			isLater := own == nil || a.ID() > own.ID()
+			if isLater && !c.constant[a.ID()] && a.Shape().Equal(n.Shape()) && c.usedBy(a, members) &&
+				c.takesEpilogue(a) {
 				own = a
 			}
 		}
@@ -83,9 +85,9 @@ func (c *chains) takesEpilogue(n *ir.Node) bool {
 	return convolves(n, ir.OpConv) || ofIntegers(n) || c.quantized(n) != nil
 }
 
-// contraction returns the kernel of a convolution, or of a matmul of integers, or nil if n is something else. e is nil
-// or the epilogue, and more has the epilogue's arguments other than n. contraction sets absorbed, by ID, for other
-// nodes that the kernel computes.
+// contraction returns the kernel of node n if it is a convolution or a matmul of integers, and otherwise nil. e is nil
+// or the epilogue, and more has the epilogue's arguments other than n. contraction sets absorbed, by ID, for the nodes
+// before n that the kernel computes too.
 func (c *chains) contraction(n *ir.Node, e *epilogue, more []*ir.Node, absorbed []bool) *interp.Kernel {
 	k := &interp.Kernel{Args: slices.Clone(n.Args()), Packs: 1, Stored: -1, Words: true, Fills: true, Rounds: e != nil}
 	switch q := c.quantized(n); {
@@ -118,7 +120,8 @@ type epilogueRun struct {
 	store   func(at int, list []float32) // stores results in another format, from number at on
 }
 
-// run returns the epilogue for results of extents dims. The last arguments are the epilogue's. e may be nil.
+// run returns the epilogue for a run with results of extents dims. The last ones of args are the epilogue's arguments
+// other than own. e may be nil.
 func (e *epilogue) run(c *interp.Call, args []interp.Tensor, dims []int) *epilogueRun {
 	r := &epilogueRun{epilogue: e}
 	if c.Stored != nil {
@@ -149,9 +152,9 @@ func (r *epilogueRun) end() {
 	}
 }
 
-// lines returns the memory in which lines of n results are computed, and the distance of the lines. The first line
-// begins with result number first. Lines of the result are `apart` elements from each other. They are in room if the
-// results have another format.
+// lines returns the memory in which a kernel computes lines of n results, and the distance between lines there. The
+// first line begins with result number first, and the lines are `apart` results apart. The memory is that of the
+// results, or room if the results have another format.
 func (r *epilogueRun) lines(room []float32, first, n, apart int) (list []float32, stride int) {
 	if r.store != nil {
 		return room, n
@@ -159,7 +162,8 @@ func (r *epilogueRun) lines(room []float32, first, n, apart int) (list []float32
 	return r.out[first:], apart
 }
 
-// apply completes lines of n neighbouring results, which are in memory of method lines: list and stride.
+// apply completes lines of n neighbouring results: it applies the chain and stores them. list and stride are the memory
+// that method lines returned for first, n and apart.
 func (r *epilogueRun) apply(worker int, list []float32, stride, first, n, apart, lines int) {
 	if n == apart { // the lines follow each other
 		lines, n = 1, lines*n

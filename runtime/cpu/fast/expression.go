@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// expression is a parsed formula: GLSL code of an op in package ir's table. A formula has arguments {0}, {1}, …,
-// attributes {name}, numbers, operators and functions. An expression is a function with operands, an attribute or a
-// number, if that field is set. Otherwise it is an argument.
+// expression is a parsed formula: GLSL code of an op in package ir's table. For example, "{0} * exp({scale})" is
+// function * of argument 0 and of function exp of attribute scale. An expression is a function with operands, an
+// attribute or a number, if that field is set. Otherwise it is an argument.
 type expression struct {
 	function  string // a name, or an operator's sign; ?: is an operator, and unary minus has the name "neg"
 	operands  []*expression
@@ -38,7 +38,8 @@ func tokens(text string) []string {
 		n := 1
 		switch c := rune(text[0]); {
 		case c == '{':
-			if n = strings.IndexByte(text, '}') + 1; n == 0 { // without an end: the rest is one token
+			n = strings.IndexByte(text, '}') + 1
+			if n == 0 { // without an end: the rest is one token
 				n = len(text)
 			}
 		case unicode.IsLetter(c) || unicode.IsDigit(c):
@@ -128,8 +129,8 @@ func (p *parser) binary(level int) *expression {
 	}
 }
 
-// unary parses an operand: with a unary operator, in parentheses, an argument, an attribute, a number or a function
-// call.
+// unary parses an operand of a binary operator: an operand after a unary operator, an expression in parentheses, an
+// argument, an attribute, a number or a function call.
 func (p *parser) unary() *expression {
 	for sign, function := range map[string]string{"-": "neg", "!": "!", "~": "~"} {
 		if p.take(sign) {
@@ -158,7 +159,7 @@ func (p *parser) unary() *expression {
 		return &expression{number: &x}
 	}
 	if !unicode.IsLetter(rune(t[0])) {
-		p.tokens = append([]string{t}, p.tokens...)
+		p.tokens = append([]string{t}, p.tokens...) // fail names the next token
 		p.fail()
 		return &expression{}
 	}

@@ -15,11 +15,12 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// elementWork is the cost of one step on one element of a row, in multiply-adds.
+// elementWork is the estimated cost of a simple operation on an element, such as a comparison or a copy, in
+// multiply-adds.
 const elementWork = 4
 
-// kernelRow describes the hand-written kernel of an op: the nodes for which it can be used, and the function that
-// computes them. If float32 cannot represent a node's results, the node has no kernel, unless ints is true.
+// kernelRow describes the hand-written kernel of an op: the nodes that it can compute, and the function that computes
+// them. It computes only nodes with results that float32 can represent, unless ints is true.
 type kernelRow struct {
 	accepts  func(n *ir.Node) bool // whether the kernel can compute a node
 	compute  func(c *interp.Call) error
@@ -92,7 +93,7 @@ func Kernels(g *ir.Graph) []*interp.Kernel {
 	list := make([]*interp.Kernel, len(g.Nodes()))
 	absorbed := make([]bool, len(g.Nodes())) // nodes that the kernel of a later node computes
 	c := newChains(g)
-	for i, n := range slices.Backward(g.Nodes()) {
+	for i, n := range slices.Backward(g.Nodes()) { // a node before the earlier nodes that its kernel may compute
 		if absorbed[i] {
 			continue
 		}

@@ -9,19 +9,20 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// An op that folds rows (a reduction or softmax, for example) is compiled from its row in package ir's table of ops: a
-// list of steps, each of which reduces a function of the elements to a number per row, and a finish, the formula of the
-// results. A chain computes the values that a step reduces, and another the results for elements. Each begins with the
-// elementwise ops that compute the op's argument, so that the argument's elements stay in the L1 cache. Row values,
-// which are equal for all elements of a row, are float64 between steps.
+// An op that folds rows (a reduction or softmax, for example) is compiled from its row in package ir's table of ops. It
+// has steps, and each step reduces a function of the elements to a number per row. It also has a finish, the formula of
+// the results. For example, softmax has two steps, the maximum m and the sum s of exp(x-m), and the finish exp(x-m)/s.
+//
+// For each step a chain computes the values that the step reduces, and another chain computes the results for elements.
+// Each chain begins with the elementwise ops that compute the op's argument, so that the argument's elements stay in
+// the L1 cache. Row values, which are equal for all elements of a row, are float64 between steps.
 
 // fold is the kernel of an op that folds rows: a reduction, or an op that changes each element by statistics of its
 // row, such as softmax.
 type fold[T number] struct {
-	node *ir.Node
-	args []*ir.Node // arguments of the last chain; other chains' arguments are the first of these
-	// The arguments by which an element's result is multiplied, and that is then added; may be absent.
-	weights []*ir.Node
+	node    *ir.Node
+	args    []*ir.Node  // arguments of the last chain; other chains' arguments are the first of these
+	weights []*ir.Node  // none, a factor of the results for elements, or a factor and a summand
 	element *chainOf[T] // computes an element of the op's argument
 	last    atomic.Pointer[foldLayout]
 	idle    sync.Pool     // has *foldRows that no run uses
@@ -69,32 +70,30 @@ func (c *chains) folding(n *ir.Node, absorbed []bool) *interp.Kernel {
 // newFold returns the fold that computes node n. It sets absorbed, by ID, for the elementwise ops that become part of
 // the fold.
 func newFold[T number](c *chains, n *ir.Node, absorbed []bool) *fold[T] {
-	var members []*ir.Node
+	var members []*ir.Node // elementwise ops that compute the argument
 	f, x := &fold[T]{node: n}, n.Arg(0)
 	fits := isWide(x) == f.wide() || f.wide() && !takesFloats(x) // the chain can compute in the fold's type
 	if c.uses[x.ID()] == 1 && !c.constant[x.ID()] && computable(x) && fits {
 		members = c.membersFor(x, absorbed)
 		absorbed[x.ID()] = true
 	}
-	begin := func() (b *compilerOf[T], element int) {
-		if b = newCompilerOf[T](); members != nil {
-			element = b.members(c, members)
-		} else {
-			element = b.read(c, x)
-		}
-		if b.isWord(x.DType()) {
-			element = b.asWord(element)
-		}
-		return b, element
+	b := newCompilerOf[T]()
+	var element int
+	if members != nil {
+		element = b.members(c, members)
+	} else {
+		element = b.read(c, x)
 	}
-	b, element := begin()
+	if b.isWord(x.DType()) {
+		element = b.asWord(element)
+	}
 	f.element = b.chain(b.result(element))
 	f.args = f.element.args
-	if searches(n.Op()) || n.Op().Info().Running != 0 {
+	if searches(n.Op()) || n.Op().Info().Running != 0 { // these have no steps
 		return f
 	}
 	f.long = f.compileSteps(c, members, nil)
-	// In a pass that keeps values in memory, the later steps read them instead of computing them again.
+	// For short rows, later steps read values that memory keeps, instead of computing them again.
 	f.short = f.long
 	if kept := f.reusedValues(); len(kept) > 0 {
 		f.short = f.compileSteps(c, members, kept)
@@ -111,25 +110,26 @@ func (f *fold[T]) wide() bool {
 // ofWords reports whether the elements are words.
 func (f *fold[T]) ofWords() bool { return !f.node.Arg(0).DType().IsFloat() }
 
-// reusedValues returns the values that a chain of a fold computes and a later one uses, in the order of computation.
-// The element is one of them if elementwise ops compute it.
+// reusedValues returns the values that one chain of a fold computes and a later one uses, in the order of computation.
+// The row's element is one of them if elementwise ops compute it.
 func (f *fold[T]) reusedValues() (kept []*ir.Scalar) {
 	row := f.node.Op().Info().Fold
-	last := len(row.Steps)
-	if f.long.each == nil {
-		last--
+	chains := len(row.Steps)
+	if f.long.each != nil {
+		chains++
 	}
-	if last > 0 && len(f.element.code) > 0 {
+	if chains > 1 && len(f.element.code) > 0 {
 		kept = append(kept, element)
 	}
 	for i, s := range row.Steps {
-		_, of := f.reducing(s)
+		_, of := f.reducing(s) // the value that the step reduces
 		used := f.long.each != nil && has(row.Finish, of)
 		for _, later := range row.Steps[i+1:] {
 			used = used || has(later.Map, of)
 		}
 		known := slices.ContainsFunc(kept, func(k *ir.Scalar) bool { return equalScalars(k, of) })
-		if used && !known && of != nil && of.Leaf == 0 && of.Op != ir.OpSub { // memory takes longer than subtraction
+		isOp := of != nil && of.Leaf == 0
+		if used && !known && isOp && of.Op != ir.OpSub { // a read from memory takes longer than a subtraction
 			kept = append(kept, of)
 		}
 	}
@@ -151,7 +151,8 @@ func equalScalars(a, b *ir.Scalar) bool {
 		a.Attr == b.Attr && slices.EqualFunc(a.Args, b.Args, equalScalars)
 }
 
-// reducing returns the reducer of a step, and the expression of the values that it reduces: nil means the element.
+// reducing returns the reducer of a step, and the expression of the values that it reduces. A nil expression means the
+// row's element. If a step sums squares, the reducer squares them.
 func (f *fold[T]) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
 	if f.ofWords() {
 		return f.reducer(s.By), s.Map
@@ -162,15 +163,19 @@ func (f *fold[T]) reducing(s ir.Step) (by *reducer, of *ir.Scalar) {
 	return reducers[s.By], s.Map
 }
 
-// differences returns the row value r if a step sums x-r or its square for each element x, and if the step can be
-// computed from moments instead (see findMoments). Otherwise it returns nil. by is the step's reducer, and `of` the
-// expression that it reduces.
+// differences returns the row value r if a step sums x-r, or its square, over the elements x, and if the moments can
+// give that sum (see findMoments). Otherwise it returns nil. by is the step's reducer, and `of` the expression that it
+// reduces.
 func (f *fold[T]) differences(by *reducer, of *ir.Scalar) *ir.Scalar {
-	if by != reducers[ir.OpSum] && by != squares || !f.node.Op().Info().Fold.FromFirst() || of == nil ||
-		of.Op != ir.OpSub || of.Args[0].Leaf != ir.LeafElement || of.Args[1].Takes(ir.LeafElement) {
+	sums := by == reducers[ir.OpSum] || by == squares
+	if !sums || !f.node.Op().Info().Fold.FromFirst() || of == nil || of.Op != ir.OpSub {
 		return nil
 	}
-	return of.Args[1]
+	x, r := of.Args[0], of.Args[1]
+	if x.Leaf != ir.LeafElement || r.Takes(ir.LeafElement) {
+		return nil
+	}
+	return r
 }
 
 // reducer returns the reducer of a basic reduction of the fold's elements.
@@ -195,6 +200,7 @@ func (f *fold[T]) compileSteps(c *chains, members []*ir.Node, kept []*ir.Scalar)
 	if len(kept) > 0 && kept[0] == element {
 		ready = kept[:1]
 	}
+	// begin returns a compiler for the next chain, and the value of the element.
 	begin := func() (b *compilerOf[T], x int) {
 		b = newCompilerOf[T]()
 		for _, a := range f.element.args { // the same first arguments in every chain
@@ -231,7 +237,7 @@ func (f *fold[T]) compileSteps(c *chains, members []*ir.Node, kept []*ir.Scalar)
 	b, x := begin()
 	v := b.scalar(row.Finish, x, n.Attrs())
 	f.weights = nil
-	for i, a := range n.Args()[1:] {
+	for i, a := range n.Args()[1:] { // a factor, and then a summand
 		at := b.read(c, a)
 		f.weights = append(f.weights, b.values[at].arg)
 		v = b.instruction(b.primitive([]string{"*", "+"}[i]), []int{v, at})
@@ -268,8 +274,8 @@ func foldable(op ir.Op) bool {
 	return searches(op) || reducers[in.Running] != nil || in.Fold != nil && !slices.ContainsFunc(in.Fold.Steps, unknown)
 }
 
-// scalar compiles expression s of a step or finish, and returns its value. A nil s means the row's element; element is
-// its value.
+// scalar compiles expression s of a step or finish, and returns its value. element is the value of the row's element,
+// and a nil s means that element. attrs are the fold's attributes.
 func (b *compilerOf[T]) scalar(s *ir.Scalar, element int, attrs ir.Attrs) int {
 	for _, v := range b.kept {
 		if equalScalars(s, b.values[v].kept) {

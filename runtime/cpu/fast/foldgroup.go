@@ -18,13 +18,13 @@ type groupFold[T number] struct {
 	memory  [][]T       // by index in foldChains.kept: the values, for all elements of the group
 	sums    []float64   // by row: the sum of the differences from its first element; nil if no step uses it
 	squares []float64   // by row: the sum of their squares
-	alone   bool        // whether one task computes the group; the next fields are used then
+	alone   bool        // whether one task computes the group; it uses the next fields
 	values  []rowValue  // known row values
 	fixed   [][]float64 // lists of one number, see repeated
 	lists   [][]float64 // memory for lists by row, which later rows use again
 	used    int         // number of lists in use
-	again   []bool      // see recompute
-	room    []T         // see put
+	again   []bool      // memory for recompute
+	room    []T         // memory for put
 }
 
 // rowValue is a list of a row value, by row of a group.
@@ -33,7 +33,7 @@ type rowValue struct {
 	list []float64
 }
 
-// list returns memory for a list by row.
+// list returns memory for a list by row. The content is undefined.
 func (g *groupFold[T]) list() []float64 {
 	if !g.alone {
 		return make([]float64, g.count)
@@ -50,18 +50,20 @@ func (r *foldRows[T]) group(g group) *groupFold[T] {
 	return &groupFold[T]{foldRows: r, foldChains: &r.long, group: g, results: make([][]float64, len(r.long.steps))}
 }
 
-// keep makes the group keep values that several chains use in the memory of a worker, if that is not too much.
+// keep makes the group keep values that several chains use in the memory of a worker, unless that takes too much.
 func (g *groupFold[T]) keep(worker int) {
-	if size := g.count * g.n; len(g.short.kept) > 0 && size <= 2*chunk {
-		g.foldChains = &g.short
-		rooms := len(g.kept)
-		if g.keepsInOutput() {
-			rooms--
-		}
-		room := roomOf[T](g.call, worker, size*rooms)
-		for i := range rooms {
-			g.memory = append(g.memory, room[i*size:(i+1)*size])
-		}
+	size := g.count * g.n
+	if len(g.short.kept) == 0 || size > 2*chunk {
+		return
+	}
+	g.foldChains = &g.short
+	rooms := len(g.kept)
+	if g.keepsInOutput() { // someRows appends that memory
+		rooms--
+	}
+	room := roomOf[T](g.call, worker, size*rooms)
+	for i := range rooms {
+		g.memory = append(g.memory, room[i*size:(i+1)*size])
 	}
 }
 
@@ -70,10 +72,10 @@ func (g *groupFold[T]) keepsInOutput() bool {
 	return len(g.kept) > 0 && !g.across && g.each != nil && g.out.list != nil
 }
 
-// findMoments sums the differences of the elements from the first one of their row, and the squares of these
-// differences. The sum of squares exceeds the sum of squared deviations from the mean by n times the first element's
-// squared deviation, which is one of the n. So it is at most n+1 times as large, and float64 has enough digits to
-// compute one from the other.
+// findMoments computes the moments of the rows: the sum of the differences of a row's elements from the row's first
+// element, and the sum of the squares of these differences. The latter is the sum of the n squared deviations from the
+// mean plus n times one of them, the first. So it is at most n+1 times as large as the sum of squared deviations, and
+// float64 has enough digits to compute that sum from it.
 func (g *groupFold[T]) findMoments() {
 	g.sums, g.squares, g.firsts = g.list(), g.list(), g.list()
 	for _, list := range [][]float64{g.sums, g.squares, g.firsts} {
@@ -86,13 +88,15 @@ func (g *groupFold[T]) findMoments() {
 	}
 }
 
-// addMoments adds the elements x of some rows to the moments. See sink.f for the parameters.
+// addMoments adds the elements x to the moments: those from number k on of `rows` rows from number row on. T is
+// float32.
 func (g *groupFold[T]) addMoments(row, k, rows int, x []T) {
 	end, list, ahead := row+rows, any(x).([]float32), any(g.ahead(len(x))).([]float32)
 	momentsOf(g.sums[row:end], g.squares[row:end], g.firsts[row:end], list, ahead, k == 0)
 }
 
-// fromMoments returns the results of a step from the moments, by row.
+// fromMoments returns the results of a step, by row, which sums differences from a row value y or their squares. With
+// d the first element minus y, a difference from y is d more than the difference from the first element.
 func (g *groupFold[T]) fromMoments(s *foldStep[T]) []float64 {
 	if s.from.Leaf == ir.LeafFirst && s.reducer != squares {
 		return g.sums
@@ -110,8 +114,8 @@ func (g *groupFold[T]) fromMoments(s *foldStep[T]) []float64 {
 	return results
 }
 
-// begin prepares a group of rows: it computes their elements if they are kept, and reads the first of each row if the
-// fold uses them.
+// begin prepares a group of rows: it computes the elements if they are kept, and the moments or the first elements of
+// the rows if the fold uses these.
 func (g *groupFold[T]) begin() {
 	if len(g.kept) > 0 && g.kept[0] == element {
 		g.run(g.element, sink[T]{keeps: 0}, 0, g.n)
@@ -121,16 +125,22 @@ func (g *groupFold[T]) begin() {
 		return
 	}
 	// Moments about the first element are not exact enough for elements of float64.
-	differ := slices.ContainsFunc(g.steps, func(s foldStep[T]) bool { return s.from != nil })
-	if differ && g.alone && !g.across && !g.wide() {
+	fromMoments := slices.ContainsFunc(g.steps, func(s foldStep[T]) bool { return s.from != nil })
+	if fromMoments && g.alone && !g.across && !g.wide() {
 		g.findMoments()
 		return
 	}
-	if g.firsts = g.list(); g.n == 0 {
+	g.readFirsts()
+}
+
+// readFirsts sets firsts to the first elements of the rows, or to 0 if the rows have no elements.
+func (g *groupFold[T]) readFirsts() {
+	g.firsts = g.list()
+	if g.n == 0 {
 		clear(g.firsts)
 		return
 	}
-	if p := g.element; len(p.code) == 0 && !g.across { // in a block for each row, run would take longer
+	if p := g.element; len(p.code) == 0 && !g.across { // here run would use a block for each row, which takes longer
 		from := &g.readers[p.result]
 		if all := from.direct(g.at(g.from, 0), g.count*g.n); all != nil {
 			for row := range g.firsts {
@@ -175,17 +185,17 @@ func (g *groupFold[T]) finish(lo, hi int) {
 	g.put(g.from, g.value(g.node.Op().Info().Fold.Finish))
 }
 
-// recompute computes rows again, as the interpreter does, if one of their row values is not finite in float32 (in
-// float64 for wide elements): with the interpreter's precision, the results may still be finite.
+// recompute computes a row again, as the interpreter does, if one of its row values is not finite in type T. With the
+// interpreter's precision, the results may still be finite.
 func (g *groupFold[T]) recompute() {
 	if g.ofWords() {
 		return
 	}
-	least, most := 0.0, math.MaxFloat32
+	least, most := 0.0, math.MaxFloat32 // of the magnitudes of row values
 	if g.wide() {
-		// Squares may have lost bits below the least ones.
-		if most = math.MaxFloat64; g.node.Op().Info().Fold.Homogeneous {
-			least = 0x1p-900
+		most = math.MaxFloat64
+		if g.node.Op().Info().Fold.Homogeneous {
+			least = 0x1p-900 // squares of smaller numbers may have lost bits
 		}
 	}
 	again := g.again[:0] // by row; empty if no row is to be computed again
@@ -250,10 +260,10 @@ func (g *groupFold[T]) put(at int, values []float64) {
 			}
 		case []float64:
 			for i, y := range values[:n] {
-				// Integers are 64-bit words here. The reducers return them as bits, so they need no rounding.
-				if list[i] = y; !g.ofWords() {
-					list[i] = ir.RoundTo(y, t)
+				if !g.ofWords() { // integers are the bits of y
+					y = ir.RoundTo(y, t)
 				}
+				list[i] = y
 			}
 		}
 		g.out.put(at, list)
@@ -287,15 +297,15 @@ func (g *groupFold[T]) reference(row int) {
 	}
 }
 
-// sink says where the results of a chain go.
+// sink says where run puts the results of a chain.
 type sink[T number] struct {
-	keeps   int       // the number of the kept value that they are; -1 if they are none
+	keeps   int       // the index in foldChains.kept of the value that they are; -1 if they are none
 	outputs bool      // whether they are the call's output
-	by      *reducer  // if it is not nil, it folds them into results
+	by      *reducer  // folds them into the list results; may be nil
 	results []float64 // by row
 	moments bool      // whether they are elements for findMoments
-	// If it is not nil, run calls f with each block x of results: element k of all rows if across is true, or else the
-	// elements from k on of `rows` rows from number `row` on, one row after the other.
+	// f is called with each block x of results; may be nil. If across is true, x is element k of all rows. Otherwise it
+	// is the elements from number k on of `rows` rows from number row on, one row after the other.
 	f func(row, k, rows int, x []T)
 }
 
@@ -317,19 +327,19 @@ func (g *groupFold[T]) run(p *chainOf[T], to sink[T], lo, hi int) {
 // runAcross does the work of run if neighbouring elements belong to different rows. A block has some elements of every
 // row: element k of all rows, then element k+1 of all rows, and so on.
 func (g *groupFold[T]) runAcross(p *chainOf[T], s *scratch[T], to *sink[T], values [][]float64, lo, hi int) {
-	tall := g.tall()
+	tall := g.tall() // elements of each row in a block
 	p.byColumn(s, g.count)
 	// If assembly can write all elements to the output at once, they are a single block.
 	if s.columns > 0 && to.outputs && p.rowFunctions() != nil && g.out.list != nil && g.count == g.inner &&
 		g.inMemory(p) {
 		tall = hi - lo
 	}
-	ofRow := s.operands[len(p.args)+len(p.kept):]
+	ofRow := s.operands[len(p.args)+len(p.kept):] // by row value: the operand
 	for i, list := range values {
 		if s.columns > 0 {
 			fromDoubles(s.numbers[i], list)
 		}
-		if s.columns > 0 && !p.spread[i] {
+		if s.columns > 0 && !p.spread[i] { // only row programs read the value
 			continue
 		}
 		fromDoubles(ofRow[i], list)
@@ -337,12 +347,13 @@ func (g *groupFold[T]) runAcross(p *chainOf[T], s *scratch[T], to *sink[T], valu
 			copy(ofRow[i][k*g.count:], ofRow[i][:g.count])
 		}
 	}
-	// The processor foresees the lines of memory in order, so elements in memory are folded row by row, and others by
-	// columns, with results in registers.
+	// The processor foresees accesses to memory in order. So elements in memory are folded one line after the other, a
+	// line being element k of all rows. Other elements are in a cache, and are folded by columns, with results in
+	// registers.
 	inPlace := lo < hi && len(p.code) == 0 && g.inMemory(p)
 	for k := lo; k < hi; k += tall {
 		x := g.computeBlock(p, s, to, 0, k, min(tall, hi-k)*g.count)
-		each := g.count
+		each := g.count // elements to fold at a time
 		if to.by != nil && !inPlace {
 			each = len(x)
 		}
@@ -361,19 +372,20 @@ func (g *groupFold[T]) runAcross(p *chainOf[T], s *scratch[T], to *sink[T], valu
 // rows are contiguous in memory and assembly can compute them at once, they are a single block.
 func (g *groupFold[T]) runAlong(p *chainOf[T], s *scratch[T], to *sink[T], values [][]float64, lo, hi int) {
 	p.byRow(s, g.readers, hi-lo)
-	rows, most, step := 1, block, block // of a block: number of rows, of all elements, of elements of a row
+	rows, most, step := 1, block, block // of a block: the number of rows, of elements, and of elements of a row
 	functions := p.rowFunctions()
 	if s.rowElems == 0 {
 		functions = nil
 	}
 	s.sums = nil
-	adds := functions != nil && functions.sum != nil && to.by == reducers[ir.OpSum]
+	adds := functions != nil && functions.sum != nil && to.by == reducers[ir.OpSum] // assembly adds the results up
 	if hi-lo == g.n && g.n > 0 {
 		rows = max(1, block/g.n)
 		// Without code the results are the argument itself. Otherwise assembly must write them to their final place.
-		if (len(p.code) == 0 || functions != nil && (adds || to.keeps >= 0 || to.outputs && g.out.list != nil)) &&
-			g.inMemory(p) {
-			if rows, most, step = g.count, g.count*g.n, g.n; functions != nil {
+		inFinalPlace := adds || to.keeps >= 0 || to.outputs && g.out.list != nil
+		if (len(p.code) == 0 || functions != nil && inFinalPlace) && g.inMemory(p) {
+			rows, most, step = g.count, g.count*g.n, g.n
+			if functions != nil {
 				s.next = g.following(p)
 				s.rowElems = g.n
 			}
@@ -403,7 +415,7 @@ func (g *groupFold[T]) runAlong(p *chainOf[T], s *scratch[T], to *sink[T], value
 // spreadValues sets the operands for the values of `rows` rows from number row on. Row programs read one number per
 // row. Other instructions read a list, in which the number is repeated for each of n elements of the row.
 func (g *groupFold[T]) spreadValues(p *chainOf[T], s *scratch[T], values [][]float64, row, rows, n int) {
-	ofRow := s.operands[len(p.args)+len(p.kept):]
+	ofRow := s.operands[len(p.args)+len(p.kept):] // by row value: the operand
 	for i, list := range values {
 		if s.rowElems > 0 {
 			fromDoubles(s.numbers[i], list[row:row+rows])
@@ -426,10 +438,10 @@ func (g *groupFold[T]) tall() int {
 	return max(1, block/g.count)
 }
 
-// inMemory reports whether the elements to which p is applied are contiguous in memory, for all rows of the group. p
-// has no code, or is a row program.
+// inMemory reports whether the elements that chain p reads are contiguous in memory, for all rows of the group. p has
+// no code, or is a row program.
 func (g *groupFold[T]) inMemory(p *chainOf[T]) bool {
-	x := p.result
+	x := p.result // the operand with the elements
 	if len(p.code) > 0 {
 		x = p.code[0].in[0]
 		for _, v := range p.code[0].program.lists {
@@ -440,12 +452,14 @@ func (g *groupFold[T]) inMemory(p *chainOf[T]) bool {
 		}
 	}
 	if x >= len(p.args) {
-		return x < len(p.args)+len(p.kept)
+		isKept := x < len(p.args)+len(p.kept)
+		return isKept
 	}
 	return g.readers[x].direct(g.at(g.from, 0), g.count*g.n) != nil
 }
 
-// ahead returns the group's results if there are n of them and they are not in caches yet, or nil.
+// ahead returns the memory of the group's results, which assembly prefetches. It returns nil if the group does not have
+// n results, or if the fold does not store them there row by row.
 func (g *groupFold[T]) ahead(n int) []T {
 	if g.each == nil || g.out.list == nil || n != g.count*g.n || g.across {
 		return nil
@@ -463,10 +477,10 @@ func (g *groupFold[T]) following(p *chainOf[T]) []T {
 	return g.readers[x].direct(g.at(row, 0), size)
 }
 
-// computeBlock computes a block of n results of chain p with scratch memory s, from element k of a row on. It returns
-// them, or nil if it only adds them to s.sums.
+// computeBlock computes a block of n results of chain p with scratch memory s, from element k of row number row on. It
+// returns the results, or nil if it only adds them to s.sums.
 func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], to *sink[T], row, k, n int) []T {
-	at, within := g.at(g.from+row, k), row*g.n+k // within is the position in memory
+	at, within := g.at(g.from+row, k), row*g.n+k // the block's first element in the argument, and in kept values
 	if g.across {
 		within = k*g.count + row
 	}
@@ -497,8 +511,8 @@ func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], to *sink[T], r
 	return x
 }
 
-// value returns the row value s as a list, with an element for each row of the group. If a single task computes the
-// group, it keeps the list for later calls.
+// value returns row value s as a list, with an element for each row of the group. If a single task computes the group,
+// g keeps the list for later calls.
 func (g *groupFold[T]) value(s *ir.Scalar) []float64 {
 	for _, v := range g.values {
 		if v.of == s {
@@ -536,33 +550,12 @@ func addRowOps() {
 // mean of a step's sum, or a number that is the same for all rows. Any other value is an op of other row values.
 func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
 	switch s.Leaf {
+	case 0:
+		return g.applied(s)
 	case ir.LeafResult:
 		return g.results[s.Step]
 	case ir.LeafFirst:
 		return g.firsts
-	}
-	switch s.Leaf {
-	case 0:
-		out := g.list()
-		var args [3][]float64
-		for i, a := range s.Args {
-			args[i] = g.value(a)
-		}
-		if f := rowOps[s.Op]; f != nil {
-			if args[1] == nil { // an op of one argument ignores the second list
-				args[1] = args[0]
-			}
-			f(out, args[0], args[1])
-			return out
-		}
-		x, of := make([]float64, len(s.Args)), s.Op.Info().Float
-		for row := range out {
-			for i := range x {
-				x[i] = args[i][row]
-			}
-			out[row] = of(x, nil)
-		}
-		return out
 	case ir.LeafMean:
 		out := g.list()
 		rowOps[ir.OpDiv](out, g.results[s.Step], g.repeated(float64(g.n)))
@@ -575,7 +568,31 @@ func (g *groupFold[T]) newValue(s *ir.Scalar) []float64 {
 	return g.repeated(s.Value)
 }
 
-// repeated returns a list with a number for each row.
+// applied returns row value s, which is an op of other row values.
+func (g *groupFold[T]) applied(s *ir.Scalar) []float64 {
+	out := g.list()
+	var args [3][]float64
+	for i, a := range s.Args {
+		args[i] = g.value(a)
+	}
+	if f := rowOps[s.Op]; f != nil {
+		if args[1] == nil { // an op of one argument ignores the second list
+			args[1] = args[0]
+		}
+		f(out, args[0], args[1])
+		return out
+	}
+	x, of := make([]float64, len(s.Args)), s.Op.Info().Float
+	for row := range out {
+		for i := range x {
+			x[i] = args[i][row]
+		}
+		out[row] = of(x, nil)
+	}
+	return out
+}
+
+// repeated returns a list that has number y for each row.
 func (g *groupFold[T]) repeated(y float64) []float64 {
 	for _, list := range g.fixed {
 		if list[0] == y {

@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// chunk is the number of elements that one task folds, unless there are fewer. They take 256 KiB, which fit in an L2
-// cache.
+// chunk is the number of elements that one task folds, unless there are fewer. In 32 bits they take 256 KiB, which fit
+// in an L2 cache.
 const chunk = 1 << 16
 
 // compute implements interp.Kernel.Compute.
@@ -56,8 +56,7 @@ type foldLayout struct {
 	groups  []group   // the rows
 }
 
-// layout returns the rows of a run: how the result's and the argument's elements are divided into rows and groups. It
-// keeps the layout of the last run, because most runs have equal extents.
+// layout returns the rows of a run. It keeps the foldLayout of the last run, because most runs have equal extents.
 func (f *fold[T]) layout(c *interp.Call) (*foldRows[T], error) {
 	dims, err := c.Extents(f.node.Arg(0))
 	if err != nil {
@@ -88,15 +87,16 @@ func (r *foldRows[T]) end() {
 	r.idle.Put(r)
 }
 
-// newFoldLayout finds which axes are folded, and in which order the elements are read. dims are the extents of the
-// fold's argument.
+// newFoldLayout divides the elements of the fold's argument, with extents dims, into rows and groups, and finds the
+// order of axes in which the fold reads them.
 func (f *fold[T]) newFoldLayout(c *interp.Call, dims []int) (*foldLayout, error) {
 	folded, err := f.axes(len(dims))
 	if err != nil {
 		return nil, err
 	}
 	r := &foldLayout{runExtents: extentsOf(c, dims), rows: 1, n: 1, inner: 1}
-	// Axes: along are folded and kept are not. Of these, inner are inside the innermost folded axis, and outer are not.
+	// The axes that are folded (along), and the others (kept), from the innermost out. Of the others, inner are inside
+	// the innermost folded axis, and outer are not.
 	var outer, inner, kept, along []int
 	for axis := len(dims) - 1; axis >= 0; axis-- {
 		switch {
@@ -114,8 +114,7 @@ func (f *fold[T]) newFoldLayout(c *interp.Call, dims []int) (*foldLayout, error)
 		r.rows *= dims[axis]
 	}
 	reduces := f.node.Op().Class() == ir.ClassReduce
-	// Read across rows if the elements of a row are not neighbours, or if the rows are many and too short to fill a
-	// chain.
+	// Read across rows if the elements of a row are not neighbours, or if the rows are many and short.
 	r.across = r.inner > 1 || reduces && r.n < shortRow && r.rows > shortRow
 	order := slices.Concat(inner, along, outer)
 	if r.across && reduces && r.inner < block && f.columnFold(r.inner) == nil {
@@ -149,10 +148,10 @@ func (f *fold[T]) axes(rank int) ([]bool, error) {
 // group is a range of neighbouring rows that are computed together.
 type group struct{ from, count int }
 
-// setGroups splits the rows into groups. A group of long rows has about as many elements as a chunk, but at least one
-// row.
+// setGroups splits the rows into groups of at most `block` rows. If the elements of a row are neighbours, a group has
+// at most `chunk` elements, but at least one row.
 func (r *foldLayout) setGroups() {
-	size, within := max(1, min(block, chunk/max(r.n, 1))), r.rows
+	size, within := max(1, min(block, chunk/max(r.n, 1))), r.rows // rows of a group, and rows to split at a time
 	if r.across {
 		size, within = block, r.inner
 	}
@@ -174,7 +173,7 @@ func (r *foldRows[T]) parts(groups []group) (each, parts int) {
 	return each, ceil.Div(r.n, each)
 }
 
-// at returns the index of element k of a row, in the order in which the argument readers read elements.
+// at returns the index of element k of a row, in the order in which the readers read elements.
 func (r *foldRows[T]) at(row, k int) int {
 	if !r.across {
 		return row*r.n + k
@@ -183,8 +182,8 @@ func (r *foldRows[T]) at(row, k int) int {
 }
 
 // compute computes all rows: columns by computeColumns, if there is assembly for them, and otherwise groups of rows.
-// If there are few groups of many elements, the tasks of a step are parts of the rows; otherwise a task computes a
-// whole group. Which elements a task folds does not depend on the number of workers.
+// In most cases a task computes a whole group. If there are few groups of many elements, a task computes one step for a
+// part of the elements of each row of a group. Which elements a task folds does not depend on the number of workers.
 func (r *foldRows[T]) compute() error {
 	if f := r.columnFold(r.inner); f != nil && r.across && r.n > 0 {
 		return r.computeColumns(f)
@@ -255,7 +254,7 @@ func (r *foldRows[T]) whole(worker int, rows group) {
 // someRows computes a group by all steps, some rows at a time.
 func (r *foldRows[T]) someRows(worker int, rows group) {
 	g, end := r.group(rows), rows.from+rows.count
-	g.alone = true
+	g.alone = true // g.from and g.count become the rows that are computed at a time
 	// If several passes read the elements, take only as many rows at a time as stay in the cache.
 	if !r.across && (r.long.each != nil || len(r.long.steps) > 1) {
 		g.count = max(1, min(rows.count, resident/max(r.n, 1)))

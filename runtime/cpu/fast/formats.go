@@ -36,7 +36,7 @@ var formats = map[ir.DType]*format{
 	}, put: func(dst []byte, x float32) {
 		bits := math.Float32bits(x)
 		if x != x {
-			bits |= 1 << 22
+			bits |= 1 << 22 // NaN stays NaN without the lower bits
 		} else {
 			bits += 0x7fff + bits>>16&1 // to the nearest, of two the even one
 		}
@@ -57,7 +57,8 @@ func floatFormat(t ir.DType) *format {
 		// list has every pattern of the dtype's bits, as little-endian bytes.
 		list, wide := make([]byte, size<<(8*size)), make([]float64, 1<<(8*size))
 		for i := range wide {
-			if list[i*size] = byte(i); size == 2 {
+			list[i*size] = byte(i)
+			if size == 2 {
 				list[i*size+1] = byte(i >> 8)
 			}
 		}
@@ -82,11 +83,12 @@ func init() {
 	}
 }
 
-// parts has memory for elements between 64 bits and their format. On the stack it would be cleared for each block.
+// parts has memory for a block of float32 elements, through which elements are converted from 64 bits to their format
+// or back. On the stack it would be cleared for each block.
 var parts = sync.Pool{New: func() any { return new([block]float32) }}
 
-// loader returns a function that reads elements in the format of tensors, from, from+step and so on, as readerOf.load
-// does.
+// loader returns the function load of a readerOf for elements in the format of tensors: it sets dst to elements from,
+// from+step and so on.
 func loader[T number](s *interp.Stored) func(dst []T, from, step int) {
 	f, size := formats[s.DType], s.DType.BlockBytes()
 	read := func(dst []float32, from, step int) {
@@ -120,8 +122,8 @@ func loader[T number](s *interp.Stored) func(dst []T, from, step int) {
 	}
 }
 
-// storer returns results.store for elements in the format of tensors. It rounds floats once: from 64 bits they are
-// first rounded to odd.
+// storer returns the function store of results for elements in the format of tensors: it stores a list from element
+// `at` on. Floats are rounded as if once: those of 64 bits are first rounded to odd float32 (see oddFloatsOf).
 func storer[T number](s *interp.Stored) func(at int, list []T) {
 	f, size := formats[s.DType], s.DType.BlockBytes()
 	write := func(at int, list []float32) {

@@ -20,7 +20,7 @@ const fusedLoad, fusedStore = 0, 1
 const fusedElems = 64
 
 // fusedStep is a step of the assembly: an op on the registers and an operand. For elements from number i on, the
-// operand begins with element i&mask of the list.
+// assembly reads the operand from element i&mask of the list on. The mask is -1, or 0 for one number that is repeated.
 type fusedStep struct {
 	op   int
 	list unsafe.Pointer
@@ -49,7 +49,7 @@ func (b *compilerOf[T]) findFused(uses []int) map[int]*fused {
 		return found
 	}
 	for i := 0; i < len(b.code); i++ {
-		f, before := &fused{}, -1 // the value in the registers
+		f, before := &fused{}, -1 // before is the value in the registers, or -1
 		for _, c := range b.code[i:] {
 			op, x, y := slices.Index(fusedOps[:], c.name), c.in[0], c.in[1]
 			if op <= fusedStore {
@@ -59,8 +59,9 @@ func (b *compilerOf[T]) findFused(uses []int) map[int]*fused {
 			if exchanged := exchangedOp(op); y == before && x != before && exchanged > 0 {
 				op, x, y = exchanged, y, x
 			}
-			// The value leaves the registers, or others read it too: store it.
-			if before >= 0 && (x != before || y == before && c.name != floatOfWords || uses[before] > 1) {
+			// If the value leaves the registers, or is the second operand, or others read it too: store it.
+			isSecond := y == before && c.name != floatOfWords // which has one operand
+			if before >= 0 && (x != before || isSecond || uses[before] > 1) {
 				f.add(fusedStore, before)
 			}
 			if x != before {
@@ -101,9 +102,8 @@ func (b *compilerOf[T]) readers(result int) []int {
 	return uses
 }
 
-// setFused sets, in the first instruction of each fused sequence, the sequence that one assembly function computes.
-// found has these by instruction, and at has the operands of values. It also finds the arguments that only fused
-// sequences read (onlyFused).
+// setFused sets field fused of the first instruction of each fused sequence. found has the sequences, by their first
+// instruction, with numbers of values; `at` has the operands of values. setFused also sets onlyFused.
 func (p *chainOf[T]) setFused(found map[int]*fused, at []int) {
 	p.onlyFused = slices.Repeat([]bool{true}, len(p.args))
 	read := func(operand int) {
@@ -139,23 +139,24 @@ func (p *strides) repeatsFor(lo, n int) bool {
 	return last >= 0 && p.steps[last] == 0 && lo%p.dims[last]+n <= p.dims[last]
 }
 
-// runFused applies the instructions to n elements, and stores the results in out. The chain has elements of float32.
+// runFused applies the instructions of f to the operands in s, and stores the results in out. T is float32.
 func (p *chainOf[T]) runFused(f *fused, out []T, s *scratch[T]) {
-	first := len(p.args) + len(p.kept) + len(p.row) // of the constants
+	firstConstant := len(p.args) + len(p.kept) + len(p.row)
 	s.steps = s.steps[:0]
-	for _, x := range f.steps {
+	for _, step := range f.steps {
 		list, mask := out, -1
-		if x.operand != fusedResult {
-			list = s.operands[x.operand]
-			if x.operand < len(p.args) && s.repeated[x.operand] ||
-				x.operand >= first && x.operand < first+len(p.constants) {
+		if v := step.operand; v != fusedResult {
+			list = s.operands[v]
+			isRepeated := v < len(p.args) && s.repeated[v]
+			isConstant := v >= firstConstant && v < firstConstant+len(p.constants)
+			if isRepeated || isConstant {
 				mask = 0
 				_ = list[fusedElems-1] // the assembly checks no bounds
 			} else {
 				_ = list[len(out)-1]
 			}
 		}
-		s.steps = append(s.steps, fusedStep{x.op, unsafe.Pointer(unsafe.SliceData(list)), mask})
+		s.steps = append(s.steps, fusedStep{step.op, unsafe.Pointer(unsafe.SliceData(list)), mask})
 	}
 	vector.fused(&s.steps[0].op, len(s.steps), len(out))
 }

@@ -32,7 +32,7 @@ func gather(c *interp.Call) error {
 	}
 }
 
-// indices returns an argument of indices. It has them as 32-bit words (Words) or as 64-bit integers (Ints).
+// indices returns an argument of indices in which field Words (32 bits) or field Ints (64 bits) has all indices.
 func indices(ids interp.Tensor) interp.Tensor {
 	if ids.Stored != nil { // 8-bit and 16-bit integers
 		list := make([]int32, volume(ids.Dims))
@@ -73,29 +73,19 @@ func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) erro
 	if err != nil {
 		return err
 	}
+	// The argument has shape [outer, n, inner], and the result [outer, picks, inner]. In index_select, a list of picks
+	// indices selects rows of `inner` elements. In gather, each element of the result has an index.
 	n, picks, inner := x.Dims[axis], c.Dims[axis], volume(c.Dims[axis+1:])
-	// If same is true, a list of `picks` indices selects runs of `inner` elements. Otherwise each element has an index.
-	same := c.Node.Op() == ir.OpIndexSelect
-	if same && inner == 1 {
-		list := make([]int32, picks)
-		for i, id := range ids[:picks] {
-			list[i] = int32(clamped(id, n))
-		}
-		return c.ParallelRange(len(out)/picks, picks+elementWork, func(lo, hi int) {
-			for ; lo < hi; lo++ {
-				row, to := from[lo*n:(lo+1)*n], out[lo*picks:(lo+1)*picks]
-				for i, id := range list {
-					to[i] = row[id]
-				}
-			}
-		})
+	selects := c.Node.Op() == ir.OpIndexSelect
+	if selects && inner == 1 {
+		return selectColumns(c, ids[:picks], out, from, n)
 	}
 	return c.ParallelRange(len(out)/inner, inner+elementWork, func(lo, hi int) {
-		for lo < hi { // rows with the same coordinates of the axes before
+		for lo < hi { // the rows with the same outer coordinate
 			outer, pick := lo/picks, lo%picks
 			count := min(hi-lo, picks-pick)
 			rows, to := from[outer*n*inner:(outer+1)*n*inner], out[lo*inner:(lo+count)*inner]
-			if !same {
+			if !selects {
 				gatherEach(to, rows, ids[lo*inner:(lo+count)*inner], n, inner)
 			} else {
 				for i, id := range ids[pick : pick+count] {
@@ -107,8 +97,26 @@ func gatherElements[T index, E any](c *interp.Call, ids []T, out, from []E) erro
 	})
 }
 
-// gatherEach sets each element of to, [len(to)/inner, inner], to the element of x, [n, inner], in the same column and
-// in the row that ids gives for it. Rows out of range are clamped.
+// selectColumns sets each row of out, which has an element for each index, to the selected elements of the same row of
+// from, which has n elements.
+func selectColumns[T index, E any](c *interp.Call, ids []T, out, from []E, n int) error {
+	picks := len(ids)
+	columns := make([]int32, picks)
+	for i, id := range ids {
+		columns[i] = int32(clamped(id, n))
+	}
+	return c.ParallelRange(len(out)/picks, picks+elementWork, func(lo, hi int) {
+		for ; lo < hi; lo++ {
+			row, to := from[lo*n:(lo+1)*n], out[lo*picks:(lo+1)*picks]
+			for i, column := range columns {
+				to[i] = row[column]
+			}
+		}
+	})
+}
+
+// gatherEach sets each element of `to` to the element of x in the same column, and in the row that ids has for it. `to`
+// and ids have rows of `inner` elements, and x has n such rows. It limits rows out of range to the first or last one.
 func gatherEach[T index, E any](to, x []E, ids []T, n, inner int) {
 	if inner == 1 {
 		for i, id := range ids[:len(to)] {

@@ -15,8 +15,8 @@ func prepareGroupNorm(n *ir.Node) func(c *interp.Call) error {
 	return groupNorm[float32]
 }
 
-// groupNorm computes group_norm. The elements of a group are neighbours in memory, and so are the elements of a
-// channel. It computes in float64, as the interpreter does.
+// groupNorm computes group_norm, in float64 as the interpreter does. The elements of a group are neighbours in memory,
+// and so are the elements of a channel.
 func groupNorm[T number](c *interp.Call) error {
 	attrs := c.Node.Attrs()
 	groups, channels, positions := attrs.Int("groups"), c.Dims[1], volume(c.Dims[2:])
@@ -47,8 +47,9 @@ func groupNorm[T number](c *interp.Call) error {
 				at := group*n + k*positions + lo
 				to := out.block(at, len(from), part[:])
 				narrow, ok := any(to).([]float32)
-				// The assembly computes in float32, and refuses if that could overflow or lose digits.
-				if !ok || !normalize(narrow, any(from).([]float32), mean, math.Sqrt(variance*float64(n)), scale*w, b) {
+				// Assembly computes in float32, and does nothing if that could overflow or lose digits.
+				done := ok && normalize(narrow, any(from).([]float32), mean, math.Sqrt(variance*float64(n)), scale*w, b)
+				if !done {
 					for i, x := range from {
 						to[i] = T(float64((float64(x)-mean)*scale*w) + b)
 					}

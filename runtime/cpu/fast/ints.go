@@ -9,9 +9,10 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// Matmuls and convolutions of 8-bit integers have exact sums, which wrap past 32 bits. An instruction multiplies and
-// adds groups of four bytes. So both operands are packed into groups of neighbouring elements along the contraction
-// axis: the rows of a one after the other, and b in columns. For a convolution, a is the weights and b is the image.
+// Matmuls and convolutions of 8-bit integers have exact sums, which wrap past 32 bits. An instruction multiplies two
+// groups of four bytes, element by element, and adds up the products. So both operands are packed into groups of
+// neighbouring elements along the contraction axis: the rows of a one after the other, and b in columns. For a
+// convolution, a is the weights and b is the image.
 
 // intForm describes how 8-bit integers are packed in groups.
 type intForm struct {
@@ -21,16 +22,17 @@ type intForm struct {
 	shift int32     // is added to elements of b to make signed bytes unsigned; the sums of a's rows correct the results
 }
 
-// intDots is an assembly function that computes the dot products of `rows` rows of a with cols columns of b, plus the
-// row's element of sums. Group i of b's first column is offsets[i] bytes after b. ldo is the distance between rows of
-// out in elements, lda the distance between rows of a in bytes, and n the number of groups of a row.
+// intDots is an assembly function. For each of `rows` rows of a and each column of `panels` panels of b, which have
+// intForm.cols columns each, it sets an element of out to the dot product plus the row's element of sums. Group i of
+// b's first column is offsets[i] bytes after b. ldo is the distance between rows of out in elements, lda the distance
+// between rows of a in bytes, and n the number of groups of a row.
 type intDots struct {
 	rows int
 	of   func(out *int32, ldo int, a *byte, lda int, b *byte, offsets *int, n int, sums *int32, panels int)
 }
 
-// formOf returns the form for elements of an 8-bit dtype, or nil if there is no assembly. Groups of bytes need signed
-// elements; groups of 16-bit words can hold both kinds.
+// formOf returns the form for elements of an 8-bit dtype, or nil if there is no assembly. Groups of four bytes need
+// signed elements. Groups of two 16-bit words can hold signed and unsigned elements.
 func formOf(t ir.DType) *intForm {
 	switch {
 	case !multipliesInts():
@@ -89,12 +91,12 @@ func (f *intForm) packRow(dst []byte, src []int32, offset int32) int32 {
 	return sum
 }
 
-// packB packs elements of b: element i of each of neighbouring groups comes from list i of src. Lists that are missing
-// at the end may have any elements, because the elements of a are 0 there.
+// packB packs elements of b into groups: element i of group j is src[i][j]. The last lists may be nil, because the
+// elements of a are 0 there.
 func (f *intForm) packB(groups []byte, src [4][]int32) {
 	for i := range src {
 		if src[i] == nil {
-			src[i] = src[0]
+			src[i] = src[0] // any elements
 		}
 	}
 	n := len(groups) / groupBytes
@@ -207,8 +209,8 @@ type intMatmul struct {
 	aRow, aCol, bRow, bCol int // strides between rows and columns of the matrices, in elements
 }
 
-// newIntMatmul returns the sizes and strides of a matmul of integers, node n, from the extents of its arguments. With a
-// nil it leaves m 0.
+// newIntMatmul returns the sizes and strides of a matmul of integers, node n. a and b have the extents of its
+// arguments. If a is nil, field m stays 0.
 func newIntMatmul(n *ir.Node, a, b []int) intMatmul {
 	p := intMatmul{intForm: formOf(n.Arg(0).DType())}
 	b = b[len(b)-2:]
@@ -235,7 +237,7 @@ func (p *intMatmul) panels() (count, bytes int) {
 // rowBytes returns the size of a packed row of a.
 func (p *intMatmul) rowBytes() int { return p.groups(p.k) * groupBytes }
 
-// cutRows cuts the memory for n packed rows and their sums off the beginning of memory, and returns the rest.
+// cutRows divides memory: it returns memory for n packed rows, for their sums, and the rest.
 func (p *intMatmul) cutRows(memory []float32, n int) (rows []byte, sums []int32, rest []float32) {
 	words := n * p.rowBytes() / 4
 	return as[byte](memory[:words]), as[int32](memory[words:][:n]), memory[words+n:]
@@ -255,22 +257,21 @@ func (p *intMatmul) pack(dst []byte, b []int32, panel int) {
 	first := panel * p.cols
 	cols := min(p.cols, p.n-first)
 	clear(dst)
-	var column [4][]int32
 	memory := make([]int32, p.elems*cols)
 	for k := 0; k < p.k; k += p.elems {
+		var rows [4][]int32 // of b; nil after the last row
 		for i := range min(p.elems, p.k-k) {
 			from := b[(k+i)*p.bRow+first*p.bCol:]
-			if column[i] = from; p.bCol > 1 { // a transposed matrix: collect the row
-				column[i] = memory[i*cols:][:cols]
-				for j := range column[i] {
-					column[i][j] = from[j*p.bCol]
-				}
+			if p.bCol == 1 {
+				rows[i] = from
+				continue
+			}
+			rows[i] = memory[i*cols:][:cols] // the matrix is transposed: collect the row
+			for j := range rows[i] {
+				rows[i][j] = from[j*p.bCol]
 			}
 		}
-		for i := p.k - k; i < p.elems; i++ {
-			column[i] = nil // after the last row
-		}
-		p.packB(dst[k/p.elems*p.cols*groupBytes:][:cols*groupBytes], column)
+		p.packB(dst[k/p.elems*p.cols*groupBytes:][:cols*groupBytes], rows)
 	}
 }
 
@@ -314,7 +315,7 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 	packedA, sums, memory := p.cutRows(memory, rowsOfA)
 	packedB := as[byte](memory)
 	source := sourceOf(a)
-	if p.aCol > 1 { // a row is not in one part
+	if p.aCol > 1 { // the elements of a row are apart, so read all rows at once
 		source = intSource{words: wordsFrom(a)}
 	}
 	columns := []int32(nil)
@@ -322,7 +323,8 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 		columns = wordsFrom(b)
 	}
 	err := c.Parallel(rowsOfA, p.k, func(worker, i int) {
-		list := source.list(i/p.m*p.m*p.k+i%p.m*p.aRow, (p.k-1)*p.aCol+1, as[int32](c.Room(worker, p.k)))
+		matrix, row := i/p.m, i%p.m
+		list := source.list(matrix*p.m*p.k+row*p.aRow, (p.k-1)*p.aCol+1, as[int32](c.Room(worker, p.k)))
 		sums[i] = -p.shift * p.packA(packedA[i*rowBytes:], list, p.k, p.aCol)
 	})
 	if err == nil {
@@ -348,7 +350,8 @@ func matmulInts(c *interp.Call, n *ir.Node, after *epilogue) error {
 }
 
 // tiles calls f for all tiles of the given number of matrices, on several workers. A tile has `rows` rows from number
-// row on, and panels of columns from column first on. It makes tiles smaller if there are too few for the workers.
+// row on, and the columns of `panels` panels, from column first on. Tiles are smaller if there are too few for the
+// workers.
 func (p *intMatmul) tiles(c *interp.Call, matrices int, f func(worker, matrix, row, rows, first, panels int)) error {
 	count, _ := p.panels()
 	panels, high := min(count, tilePanels), min(p.m, tileRows)
@@ -365,9 +368,8 @@ func (p *intMatmul) tiles(c *interp.Call, matrices int, f func(worker, matrix, r
 // tilePanels is the number of panels in a tile: its rows are long enough for an epilogue.
 const tilePanels = 8
 
-// tile writes a tile of the result: `rows` rows of cols columns to out, with rows stride elements apart. a and b begin
-// at the tile's first row and first panel (a group of columns that are packed together), and sums at its first column.
-// part is scratch memory for the rows of a panel.
+// tile writes a tile of the result, `rows` rows of cols columns, to out. Rows of out are stride elements apart. a and
+// sums begin at the tile's first row, and b at its first panel. part is scratch memory for the results of a panel.
 func (p *intMatmul) tile(out []int32, stride int, a, b []byte, sums []int32, rows, cols int, part []int32) {
 	rowBytes, offsets := p.rowBytes(), p.starts()
 	for at := 0; at < cols; at += p.cols {
@@ -382,9 +384,9 @@ func (p *intMatmul) tile(out []int32, stride int, a, b []byte, sums []int32, row
 	}
 }
 
-// matricesOf returns a function from the index of a matrix in the result to the index of the argument's matrix that it
-// uses. Matrices of an argument are broadcast. dims has all extents of the argument, and outer the result's extents
-// without the last two.
+// matricesOf returns a function: given the index of a matrix of the result, it returns the index of the argument's
+// matrix that belongs to it, because an argument's matrices are broadcast. dims has all extents of the argument, and
+// outer the result's extents without the last two.
 func matricesOf(dims, outer []int) func(i int) int {
 	steps := stepsOf(dims[:len(dims)-2], outer)
 	return func(i int) (at int) {

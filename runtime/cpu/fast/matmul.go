@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// storedRows returns the index of the argument that the kernel can read in the format of its file, or -1 for none. This
-// is the second matrix, if its elements are contiguous along the contracted axis, as they are with transpose_b, or if
-// they are 16-bit floats, which packing makes contiguous.
+// storedRows returns the index of the argument that the kernel can read in the format of its file, or -1 for none. That
+// is argument 1, the matrix b, if its elements are contiguous along the contracted axis, as they are with transpose_b.
+// It is also b if its elements are narrow floats, because packing makes these contiguous.
 func storedRows(n *ir.Node) int {
 	if t := n.Arg(1).DType(); n.Attrs().Bool("transpose_b") || !t.IsBlock() && !t.IsInteger() {
 		return 1
@@ -56,10 +56,11 @@ func packColumns(t interp.Tensor) []float32 {
 	return packed
 }
 
-// transposeMatrices sets dst to the transposed matrices of src, which has extents dims.
+// transposeMatrices sets dst to the transposed matrices of src, which has extents dims. It transposes a matrix square
+// by square, so that the lines of dst and src stay in the cache.
 func transposeMatrices[T float32 | [2]byte](dst, src []T, dims []int) {
 	rows, cols := dims[len(dims)-2], dims[len(dims)-1]
-	const square = 32 // so that the lines of both stay in the cache
+	const square = 32
 	for at := 0; at < len(src); at += rows * cols {
 		for i0 := 0; i0 < rows; i0 += square {
 			for j0 := 0; j0 < cols; j0 += square {
@@ -94,9 +95,9 @@ func takesMatmul(n *ir.Node) bool {
 	return b.Rank() == 2 || a.Rank() == b.Rank() && a.Shape()[:a.Rank()-2].Equal(b.Shape()[:b.Rank()-2])
 }
 
-// matmuls computes matmuls of the same first argument. A task computes a tile of one of the results. The weights b may
-// be floats, blocks of a file (Stored), or packed before: as rows of floats, or as interleaved blocks. In precision
-// int8, the rows of a are rounded first.
+// matmuls computes matmuls of the same first argument, a. A task computes a tile of one of the results. The second
+// argument b has floats, blocks of a file (Stored), or what packRows made of it: rows of floats, or interleaved blocks.
+// In precision int8, the rows of a are rounded first.
 func matmuls(calls []*interp.Call) error {
 	j, ok := idleJobs.Get().(*matmulJob)
 	if !ok {
@@ -143,7 +144,7 @@ type matmulJob struct {
 // idleJobs has *matmulJob that are not in use.
 var idleJobs sync.Pool
 
-// end gives memory back, from then on another call may use it.
+// end gives memory back: from then on another call may use it.
 func (j *matmulJob) end() {
 	if j.rounded != nil {
 		idleRows.Put(j.rounded)
@@ -157,7 +158,7 @@ func (j *matmulJob) end() {
 // parallel computes all tasks on several workers, and returns the first error. work is the mean work of a task.
 func (j *matmulJob) parallel(c *interp.Call, tasks, work int) error {
 	err := c.Parallel(tasks, work, func(worker, task int) {
-		p := &j.list[0]
+		p := &j.list[0] // find the task's matmul, and its number there
 		for i := 1; task >= p.tasks; i++ {
 			task -= p.tasks
 			p = &j.list[i]
@@ -172,14 +173,14 @@ func (j *matmulJob) parallel(c *interp.Call, tasks, work int) error {
 	return err
 }
 
-// groupsPerTask returns the number of groups of columns, such as panels, in a task of a matmul of int8 rows: enough to
-// be worth a task, and not too many for all workers to have some. A group has cols columns.
+// groupsPerTask returns the number of groups of columns, such as panels, in a task of a matmul [m, k] x [k, n] of int8
+// rows: enough to be worth a task, but so few that each worker has several tasks. A group has cols columns.
 func groupsPerTask(cols, workers, m, n, k int) int {
 	const (
 		worth = 1 << 16 // multiply-adds, about 2 µs
-		most  = 16      // of tasks that make panels
+		most  = 16      // groups of a task that makes panels
 	)
-	shared := n / (8 * workers) / cols
+	shared := n / (8 * workers) / cols // for 8 tasks per worker
 	if m == 1 {
 		return max(shared, worth/(cols*k), 1)
 	}
@@ -216,7 +217,7 @@ func newTiledMatmul(c *interp.Call) tiledMatmul {
 	rank := len(c.Dims)
 	m, n, k := c.Dims[rank-2], c.Dims[rank-1], a.Dims[len(a.Dims)-1]
 	count := len(c.Out) / (m * n)
-	if len(b.Dims) == 2 { // all matrices of a are multiplied by the same b, like the rows of one matrix
+	if len(b.Dims) == 2 { // all matrices of a are multiplied by the same b, so they are like one matrix
 		m, count = m*count, 1
 	}
 	p := tiledMatmul{call: c, count: count, m: m, n: n, k: k, b: b.Floats, bRows: c.Node.Attrs().Bool("transpose_b"),
@@ -225,8 +226,8 @@ func newTiledMatmul(c *interp.Call) tiledMatmul {
 		p.stored = *b.Stored
 	}
 	if b.Packed != nil {
-		p.bRows = true
-		if p.b = b.Packed; b.Stored != nil {
+		p.bRows, p.b = true, b.Packed
+		if b.Stored != nil {
 			p.stored.Bytes = as[byte](b.Packed)
 		}
 	}
@@ -246,8 +247,8 @@ func (p *tiledMatmul) divide() {
 	p.tasks, p.work = p.count*p.rowTiles*p.colTiles, min(p.m, p.tileRows)*min(p.n, p.tileCols)*p.k/8
 }
 
-// tile computes the tile of a result, out, that begins at (row, col). The result's matrices begin at row `before` of a
-// and at element `first` of b.
+// tile computes the tile of a matrix of the result, out, that begins at (row, col). The factors of that matrix begin at
+// row `before` of a and at element `first` of b.
 func (p *tiledMatmul) tile(worker int, out []float32, before int, b []float32, first, row, col int) error {
 	c := p.call
 	rows, cols := min(p.tileRows, p.m-row), min(p.tileCols, p.n-col)
@@ -269,7 +270,7 @@ func (p *tiledMatmul) tile(worker int, out []float32, before int, b []float32, f
 		if err := decode(rowsOfB, &p.stored, at); err != nil {
 			return err
 		}
-	} else {
+	} else { // transpose the tile's columns of b
 		for k := range p.k {
 			for j, x := range b[first+k*p.n+col : first+k*p.n+col+cols] {
 				rowsOfB[j*p.k+k] = x

@@ -48,8 +48,8 @@ func (f *pooling) compute(c *interp.Call) error {
 	return r.parallel()
 }
 
-// fold sets each element of out to the fold of its window: the sum or the largest. Term i of element 0 is offsets[i]
-// bytes after the start of in, and the terms of neighbouring elements are neighbours.
+// fold sets each element of out to the sum or the largest of its window's terms. Term i of element 0 is offsets[i]
+// bytes after the start of in, and the terms i of neighbouring elements are neighbours.
 func (f *pooling) fold(out, in []float32, offsets []int32) {
 	for at := 0; at < len(out); at += block {
 		n := min(block, len(out)-at)
@@ -88,11 +88,12 @@ func (f *pooling) divide(p *convPart) {
 			counts[x] = float32(row * p.axes[2].count(p.col+x, f.pad(high, 2), padded))
 		}
 		out := p.out[p.first+y*p.cols:][:p.cols]
-		primitives["/"].apply(out, out, counts, out)
+		primitives["/"].apply(out, out, counts, out) // ignores its last argument
 	}
 }
 
-// pad returns the padding after axis i of three. high has the padding after the window's axes, which are the last ones.
+// pad returns the padding after axis i, where axes are numbered 0 to 2. high has the padding after the axes of the
+// window, which are the last of the three.
 func (f *pooling) pad(high []int64, i int) int {
 	if i -= 3 - len(high); i < 0 {
 		return 0

@@ -5,14 +5,15 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/vkc-go/vkc/internal/ceil"
 	"github.com/vkc-go/vkc/ir"
 )
 
 // primitive is a function of up to three numbers of 32 bits.
 type primitive = primitiveOf[float32]
 
-// primitiveOf is a function of up to three numbers. plain and vectors apply it to each element of lists: out[i] is the
-// result for x[i], y[i] and z[i]. out may be one of the arguments.
+// primitiveOf is a function of up to three numbers. Functions plain and vectors apply it to each element of lists:
+// out[i] becomes the result for x[i], y[i] and z[i]. out may be one of the arguments.
 type primitiveOf[T number] struct {
 	name    string
 	plain   func(out, x, y, z []T)
@@ -38,8 +39,9 @@ func (p *primitiveOf[T]) apply(out, x, y, z []T) {
 	}
 }
 
-// oneVector applies vectors to lists that are shorter than a vector. plain may round differently and choose another of
-// two zeros. An element's result must not depend on its place, because the number of workers decides about that.
+// oneVector applies function vectors to lists that are shorter than a vector, in memory for a whole vector. It does not
+// use plain, which may round differently, or choose another of two zeros: an element's result must not depend on its
+// place in a list, which the number of workers decides.
 func (p *primitiveOf[T]) oneVector(out, x, y, z []T) {
 	pool := &shortFloats
 	if unsafe.Sizeof(out[0]) == 8 {
@@ -54,8 +56,8 @@ func (p *primitiveOf[T]) oneVector(out, x, y, z []T) {
 	pool.Put(v)
 }
 
-// shortLists has room for one vector of the result and of each argument. Assembly takes their addresses, so they would
-// be allocated on the heap in each call.
+// shortLists has room for one vector of the result and of each argument. A pool keeps them: assembly takes their
+// addresses, so each call would allocate them on the heap.
 type shortLists[T number] struct{ out, x, y, z [16]T }
 
 var shortFloats, shortDoubles = sync.Pool{New: func() any { return new(shortLists[float32]) }},
@@ -96,8 +98,8 @@ func inDouble[T number](f func(float64) float64) func(T) T {
 }
 
 // primitives has the basic functions of expressions, by name or operator sign. widePrimitives has the same functions
-// for 64 bits. definitions has the functions that consist of these. Function assembled has the assembly of some of
-// them, which becomes their field vectors.
+// for 64 bits. definitions has the functions that consist of basic ones. Function assembled returns the assembly of
+// some basic functions, which becomes their field vectors.
 var primitives, widePrimitives = basicPrimitives[float32](), basicPrimitives[float64]()
 
 // basicPrimitives returns the primitives on floats by name, in Go. work is the cost of an element.
@@ -160,8 +162,9 @@ func basicPrimitives[T number]() map[string]*primitiveOf[T] {
 	return list
 }
 
-// roundedInWide returns the primitive that rounds float64 numbers to fewer bits than float32 has. It converts them to
-// float32 so that narrow rounds the same way as it would the exact number.
+// roundedInWide returns the primitive that rounds float64 numbers to fewer bits than float32 has. narrow is the
+// primitive that rounds float32 numbers to these bits. roundedInWide rounds to odd float32 first (see oddFloatsOf), so
+// that narrow gives the same result as for the exact number.
 func roundedInWide(narrow *primitive) *primitiveOf[float64] {
 	return &primitiveOf[float64]{work: 8, plain: func(out, x, _, _ []float64) {
 		room := parts.Get().(*[block]float32)
@@ -204,7 +207,7 @@ func (p *primitiveOf[T]) costs(work int) *primitiveOf[T] {
 }
 
 // definitions has functions that are expressions of primitives. In GLSL they are built in, or defined in generated
-// code. wideDefinitions has others for those of them that are approximations for 32 bits.
+// code. Some expressions are approximations for 32 bits: for these functions, wideDefinitions has other expressions.
 var definitions = parsed(map[string]string{
 	"clamp":       "nan_min(nan_max({0}, {1}), {2})",
 	"sign":        "({0} > 0.0 ? 1.0 : ({0} < 0.0 ? -1.0 : 0.0))",
@@ -281,9 +284,8 @@ func init() {
 	addWordPrimitives()
 	addRoundedTo()
 	for name, op := range map[string]ir.Op{"exp": ir.OpExp, "log": ir.OpLog, "logistic": ir.OpSigmoid} {
-		p := byReference[float64](op, 1, nil) // package math's are inexact near the ends of the range of f64
-		p.name = name
-		widePrimitives[name] = p
+		// Package math's functions are inexact near the ends of the range of f64.
+		widePrimitives[name] = byReference[float64](op, 1, nil)
 	}
 	for name, p := range primitives {
 		p.name = name
@@ -316,15 +318,16 @@ func init() {
 	addRowOps()
 }
 
-// with returns p with assembly.
+// with returns p with assembly, a function f for vectors of the given number of lanes.
 func (p *primitiveOf[T]) with(f func(out, x, y, z *T, n int), lanes int) *primitiveOf[T] {
 	with := *p
 	with.vectors, with.lanes = f, lanes
-	with.work = (p.work + 3) / 4 // assembly takes about a quarter of the time
+	with.work = ceil.Div(p.work, 4) // assembly takes about a quarter of the time
 	return &with
 }
 
-// bounded returns p with assembly for lists of numbers up to a magnitude. Plain Go computes the others.
+// bounded returns p with its assembly only for lists of numbers with magnitudes of at most `most`. For other lists, it
+// calls p.plain.
 func bounded(p *primitiveOf[float64], most float64) *primitiveOf[float64] {
 	with, f := *p, p.vectors
 	with.vectors = func(out, x, y, z *float64, n int) {

@@ -7,9 +7,10 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// Quantized models multiply floats that are 8-bit integers minus a zero point, times a scale. If the weights are
-// constant, such a matmul or convolution is one of integers. Scales are applied to its results. So is the zero point z
-// of x: the sum of (x-z)*w over a row is the sum of x*w minus z times the sum of the weights w.
+// Quantized models multiply floats that are 8-bit integers minus a zero point, times a scale. If the weights w are
+// constant, such a matmul or convolution is computed with integers x and w, and the scales are applied to its results.
+// The zero point z of x is applied to the results too: the sum of (x-z)*w over a row is the sum of x*w minus z times
+// the sum of w.
 
 // quantized is the kernel of a matmul or convolution of a quantized model: x*w, with a zero point and scale of x and
 // factors of w. zero, scale and factors may be nil.
@@ -24,7 +25,7 @@ type quantized struct {
 }
 
 // quantized returns the kernel that computes node n, a matmul or convolution of dequantized numbers, with integers. It
-// returns nil if n is none, or if the integers would not give the same result.
+// returns nil if n is another node, or if integers would not give the same result.
 func (c *chains) quantized(n *ir.Node) *quantized {
 	if n.Op() != ir.OpMatMul && n.Op() != ir.OpConv || !multipliesInts() || n.DType() != ir.F32 ||
 		n.Attrs().Bool("transpose_a") {
@@ -42,8 +43,10 @@ func (c *chains) quantized(n *ir.Node) *quantized {
 	if q.x == nil || integersIn(w) == nil || !c.constant[q.w.ID()] || zeros != nil && integersIn(zeros) == nil {
 		return nil
 	}
-	if q.zero != nil && (integersIn(q.zero) == nil || !single(q.zero)) || q.scale != nil && !single(q.scale) ||
-		q.factors != nil && !single(q.factors) && !q.perOutput() {
+	zeroFits := q.zero == nil || integersIn(q.zero) != nil && single(q.zero)
+	scaleFits := q.scale == nil || single(q.scale)
+	factorsFit := q.factors == nil || single(q.factors) || q.perOutput()
+	if !zeroFits || !scaleFits || !factorsFit {
 		return nil
 	}
 	dims, err := q.w.Shape().Eval(nil)
@@ -62,20 +65,22 @@ func (c *chains) quantized(n *ir.Node) *quantized {
 	return q
 }
 
-// peel takes the outermost op off a dequantization such as (x - zero) * scale: it returns both arguments of n, the
-// second without its broadcasts. It returns n and nil if n has another op, broadcasts its first argument, or has a
-// second argument that is not f32.
+// peel takes the outermost op off a dequantization such as (x - zero) * scale: it returns both arguments of n, which
+// has the given op. The second is returned without its broadcasts. peel returns n and nil if n has another op,
+// broadcasts its first argument, or has a second argument that is not f32.
 func peel(n *ir.Node, op ir.Op) (first, second *ir.Node) {
 	if n.Op() != op || !n.Arg(0).Shape().Equal(n.Shape()) || n.Arg(1).DType() != ir.F32 {
 		return n, nil
 	}
-	for second = n.Arg(1); second.Op() == ir.OpBroadcast; second = second.Arg(0) {
+	second = n.Arg(1)
+	for second.Op() == ir.OpBroadcast {
+		second = second.Arg(0)
 	}
 	return n.Arg(0), second
 }
 
-// integersIn returns the node of 8-bit integers that n converts to float32, possibly reshaped. It returns nil if n is
-// something else.
+// integersIn returns the node of 8-bit integers that n converts to float32. A node n of one element may also reshape
+// the converted element. It returns nil if n is something else.
 func integersIn(n *ir.Node) *ir.Node {
 	for single(n) && (n.Op() == ir.OpReshape || n.Op() == ir.OpUnsqueeze || n.Op() == ir.OpSqueeze) {
 		n = n.Arg(0)
@@ -125,24 +130,25 @@ func (q *quantized) complete(k *interp.Kernel) {
 	}
 }
 
-// packed is packed weights: the first word is 1 if they fit in signed bytes and are packed as such, or else 0. The
-// other words depend on the op.
+// packed is packed weights. The first word is 1 if they are packed as signed bytes, and otherwise 0. The other words
+// depend on the op.
 type packed []float32
 
-// form returns the form of packed weights p. x says whether elements of b are x, as in a convolution, or the weights.
-func (q *quantized) form(p packed, x bool) *intForm {
+// form returns the form of packed weights p. In a convolution x is operand b (see intForm) and isConv is true; in a
+// matmul the weights are b.
+func (q *quantized) form(p packed, isConv bool) *intForm {
 	if p[0] == 0 {
 		return formOf(ir.U8)
 	}
 	f := formOf(ir.I8)
-	if x && q.x.DType() == ir.U8 {
+	if isConv && q.x.DType() == ir.U8 { // the elements of b are unsigned already
 		f.shift = 0
 	}
 	return f
 }
 
-// integersOf returns the weights as integers, and the first word of the packed weights: 1 if they fit in bytes and the
-// CPU has instructions for those, else 0.
+// integersOf returns the weights as integers, and packed weights with only the first word: 1 if the weights fit in
+// signed bytes and the CPU has an instruction that multiplies those, and otherwise 0.
 func (q *quantized) integersOf(t interp.Tensor) (list []int32, first packed) {
 	list, first = make([]int32, len(t.Floats)), packed{0}
 	if vector.quads != nil {

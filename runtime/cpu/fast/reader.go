@@ -7,7 +7,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// strides says where the elements of an argument are that is broadcast to the shape of a result.
+// strides says which element of an argument each element of a result reads. The argument is broadcast to the result's
+// shape.
 type strides struct {
 	dims  []int // the result's extents, in the order of reading; neighbouring axes are merged if possible
 	steps []int // the argument's stride along each of these axes, 0 for a broadcast axis
@@ -174,8 +175,8 @@ func (p *readerOf[T]) direct(lo, n int) []T {
 	return p.list[at : at+n]
 }
 
-// start returns which element of the argument the result's element lo reads. It stores lo's coordinates in the result
-// in `at`, unless that is nil.
+// start returns the index of the argument's element that the result's element lo reads. Unless `at` is nil, start
+// stores the coordinates of lo there.
 func (p *strides) start(lo int, at []int) int {
 	from := 0
 	for axis := len(p.dims) - 1; axis >= 0; axis-- {
@@ -203,7 +204,7 @@ func (p *readerOf[T]) read(dst []T, lo int) {
 		p.part(dst[:n], from, step)
 		dst = dst[n:]
 		at[last], from = at[last]+n, from+n*step
-		// Carry to the next outer axis.
+		// After the end of an axis, go back to its start, and one step along the next outer axis.
 		for axis := last; axis > 0 && at[axis] == p.dims[axis]; axis-- {
 			from += p.steps[axis-1] - p.dims[axis]*p.steps[axis]
 			at[axis], at[axis-1] = 0, at[axis-1]+1
@@ -211,7 +212,7 @@ func (p *readerOf[T]) read(dst []T, lo int) {
 	}
 }
 
-// part sets dst to the argument's elements from, from+step and so on.
+// part sets dst to the argument's elements from, from+step and so on. The step may be 0.
 func (p *readerOf[T]) part(dst []T, from, step int) {
 	switch {
 	case step == 0 && p.list != nil:

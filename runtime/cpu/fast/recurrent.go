@@ -5,22 +5,23 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// causalConv1D computes op causal_conv1d, row by row. A row of the result is a weighted sum of the row and the size-1
-// rows before, which begin with the state.
+// causalConv1D computes op causal_conv1d, row by row. A row of the result is a weighted sum of the row of x and the
+// size-1 rows before. Before the first row of x come the rows of the state.
 func causalConv1D(c *interp.Call) error {
-	x, w, before := c.Args[0], c.Args[1], c.Args[2].Floats
+	x, w, state := c.Args[0], c.Args[1], c.Args[2].Floats
 	r := len(x.Dims)
 	times, channels, size := x.Dims[r-2], x.Dims[r-1], w.Dims[1]
-	z := func(batch, t int) []float32 { // a row of the state, or then of x
-		from, row := before, batch*(size-1)+t
+	// rowAt returns row t of a batch, counted from the first row of the state.
+	rowAt := func(batch, t int) []float32 {
+		from, row := state, batch*(size-1)+t
 		if t >= size-1 {
-			from, row = x.Floats, batch*times+t-size+1
+			from, row = x.Floats, batch*times+t-(size-1)
 		}
 		return from[row*channels : (row+1)*channels]
 	}
-	if c.Node.Attrs().String_("of") == "state" {
+	if c.Node.Attrs().String_("of") == "state" { // the last size-1 rows
 		for i := range len(c.Out) / max(channels, 1) {
-			copy(c.Out[i*channels:], z(i/(size-1), times+i%(size-1)))
+			copy(c.Out[i*channels:], rowAt(i/(size-1), times+i%(size-1)))
 		}
 		return nil
 	}
@@ -29,7 +30,7 @@ func causalConv1D(c *interp.Call) error {
 			y := c.Out[i*channels : (i+1)*channels]
 			clear(y)
 			for k := range size {
-				for j, e := range z(i/times, i%times+k) {
+				for j, e := range rowAt(i/times, i%times+k) {
 					y[j] += float32(w.Floats[j*size+k] * e)
 				}
 			}
@@ -56,12 +57,13 @@ type headRows struct {
 	groups, len int
 }
 
-// at returns the vector of a time step and a head, or nil if there is none.
+// at returns the vector of a time step and one of `heads` heads, or nil if the op lacks the argument.
 func (v headRows) at(time, head, heads int) []float32 {
 	if v.groups == 0 {
 		return nil
 	}
-	from := (time*v.groups + head*v.groups/heads) * v.len
+	group := head * v.groups / heads
+	from := (time*v.groups + group) * v.len
 	return v.elements[from : from+v.len]
 }
 
@@ -79,17 +81,17 @@ func scanHeads(c *interp.Call) error {
 		}
 		return headRows{c.Args[i].Floats, c.Args[i].Dims[r-2], s.keys}
 	}
-	steps := c.Args[0]
+	values := c.Args[0]
 	if op == ir.OpSSMScan {
-		s.q, s.k, s.v = of(4), of(3), steps.Floats
-		s.scale, s.decay, s.rate = c.Args[1].Floats, c.Args[1].Floats, c.Args[2].Floats // the step is both
+		s.q, s.k, s.v = of(4), of(3), values.Floats
+		s.scale, s.decay, s.rate = c.Args[1].Floats, c.Args[1].Floats, c.Args[2].Floats // argument 1 is both
 		s.rateEach = c.Args[2].Dims[1]
 	} else {
-		steps = c.Args[2]
-		s.q, s.k, s.v, s.decay, s.a, s.b = of(0), of(1), steps.Floats, c.Args[3].Floats, of(5), of(6)
+		values = c.Args[2]
+		s.q, s.k, s.v, s.decay, s.a, s.b = of(0), of(1), values.Floats, c.Args[3].Floats, of(5), of(6)
 		s.decayEach = c.Args[3].Dims[r-1]
 	}
-	s.times = steps.Dims[r-3]
+	s.times = values.Dims[r-3]
 	heads := volume(dims[:r-2])
 	return c.ParallelRange(heads, 3*s.times*s.values*s.keys, func(lo, hi int) {
 		room := newChunkRoom(s)
@@ -99,11 +101,11 @@ func scanHeads(c *interp.Call) error {
 	})
 }
 
-// head computes head i, counted over all batches, for all time steps. It takes as many time steps as possible as
-// chunks, and the others one by one.
+// head computes head i, counted over all batches, for all time steps. It computes them in chunks as far as decays
+// allow, and the others one by one.
 func (s *scan) head(i int, room *chunkRoom) {
 	size := s.values * s.keys
-	own := room.state
+	own := room.state // the head's state, which is the result if the op returns the state
 	if s.wantState {
 		own = s.out[i*size : (i+1)*size]
 	}

@@ -1,7 +1,8 @@
 package fast
 
-// A scan computes the time steps of a chunk together, by matmuls. Let D[t] be the factor of all decays of the chunk up
-// to time step t, S the state before the chunk, and r[t] = S[t-1] a[t] the reads that correct it. Then
+// A scan (see type scan) computes the time steps of a chunk together, by matmuls. Let D[t] be the product of the
+// chunk's decays up to time step t, S the state before the chunk, and r[t] = S[t-1] a[t] the reads that correct the
+// state. Then
 //
 //	S[t] = (S + the sum over s <= t of r[s] (b[s]/D[s])ᵀ + v[s] (k[s]/D[s])ᵀ) diag(D[t])
 //
@@ -63,8 +64,8 @@ func newChunkRoom(s *scan) *chunkRoom {
 	return c
 }
 
-// decays sets the decays of up to n time steps from time step t on: each by itself, and their running products. It
-// returns how many of these time steps a chunk can have. If that is 0, it sets factors instead.
+// decays computes the decays of up to n time steps from time step t on: each by itself, and their running products. It
+// returns how many of these time steps a chunk can have. If that is 0, it sets c.factors to the decays of time step t.
 func (c *chunkRoom) decays(s *scan, t, n, head int) int {
 	w := s.width()
 	for i := range n {
@@ -120,12 +121,13 @@ func (c *chunkRoom) chunk(s *scan, own []float32, t, n, head int) {
 	c.update(s, own, n)
 }
 
-// operands sets queries, reads, keys and values for n time steps from time step t on. It leaves out the values that are
-// reads, which method chunk computes.
+// operands sets queries, reads, keys and values for n time steps from time step t on. It leaves out the rows of values
+// that are r[t], which method chunk computes.
 func (c *chunkRoom) operands(s *scan, t, n, head int) {
 	w := s.width()
 	for i := range n {
-		at, row, time := (t+i)*s.heads+head, c.terms*(i+1)-1, t+i
+		time := t + i
+		at, row := time*s.heads+head, c.terms*(i+1)-1 // row is the last row of keys and values for this time step
 		up, down := c.up[i*w:(i+1)*w], c.down[i*w:(i+1)*w]
 		if !s.wantState {
 			scaleRow(c.queries[i*s.keys:(i+1)*s.keys], s.q.at(time, head, s.heads), up)
@@ -140,8 +142,9 @@ func (c *chunkRoom) operands(s *scan, t, n, head int) {
 		}
 		scaleRow(c.keys[(row-1)*s.keys:row*s.keys], s.b.at(time, head, s.heads), down)
 		a, reads := s.a.at(time, head, s.heads), c.reads[i*s.keys:(i+1)*s.keys]
-		if copy(reads, a); i > 0 {
-			// The first time step reads the state without a decay.
+		if i == 0 {
+			copy(reads, a) // the first time step reads the state without a decay
+		} else {
 			scaleRow(reads, a, c.up[(i-1)*w:i*w])
 		}
 	}
@@ -150,8 +153,9 @@ func (c *chunkRoom) operands(s *scan, t, n, head int) {
 // update sets the state own to the state after n time steps.
 func (c *chunkRoom) update(s *scan, own []float32, n int) {
 	w, rows := s.width(), c.terms*n
-	last := c.factors
-	if copy(last, c.up[(n-1)*w:n*w]); w == 1 {
+	last := c.factors // D of the last time step, for each key
+	copy(last, c.up[(n-1)*w:n*w])
+	if w == 1 {
 		fill(last, last[0])
 	}
 	multiplied := primitives["*"]
@@ -176,8 +180,8 @@ func (c *chunkRoom) addSum(out, weights []float32) {
 	primitives["+"].apply(out, out, sum, sum)
 }
 
-// scaleRow sets out to x times the factors. If there is only one factor, it multiplies all elements by it. out and x
-// must be different memory.
+// scaleRow sets each element of out to the element of x times its factor. A single factor is the factor of all
+// elements. out and x must be different memory.
 func scaleRow(out, x, factors []float32) {
 	if len(factors) == 1 {
 		weigh(out, factors, x)

@@ -13,13 +13,13 @@ import (
 type reducer struct {
 	kind     reducerKind
 	identity float64                      // the result for no elements
-	merge    func(a, b float64) float64   // returns the result for two lists together, from each one's
+	merge    func(a, b float64) float64   // returns the result for two lists together, from the results a and b
 	next     func(acc, x float64) float64 // folds another element into a result
 	words    bool                         // whether the elements are words
-	// For lists of 64 bits: these fold all elements of a list into a result, and each element into its own result.
+	// The others are for lists of 64 bits. all folds the elements of a list into acc, and each folds x[i] into acc[i].
 	all  func(acc float64, x []float64) float64
 	each func(acc, x []float64)
-	// running sets out to the results for acc and the elements so far, and returns the last one.
+	// running sets out[i] to the fold of acc and x[0] to x[i], and returns the last element. It may be nil.
 	running func(acc float64, out, x []float64) float64
 }
 
@@ -51,8 +51,8 @@ var reducers = map[ir.Op]*reducer{
 		each: leastEachOf[float64]},
 }
 
-// longReducer returns the reducer of an op for integers of dtype t, which it takes and returns as the bits of float64
-// numbers. It returns nil if there is none.
+// longReducer returns the reducer of an op for 64-bit integers of dtype t, or nil if there is none. The reducer takes
+// and returns integers as the bits of float64 numbers.
 func longReducer(op ir.Op, t ir.DType) *reducer {
 	least, most := ir.IntRange(t)
 	r := &reducer{words: true}
@@ -102,11 +102,10 @@ func result64[E float64 | int64](acc float64, f func(acc E) E) float64 {
 	return list[0]
 }
 
-// Each function that folds all elements of a list has several results at a time, because an operation takes several
-// cycles.
+// Each of the next functions folds a list in several independent parts, because an operation takes several cycles and
+// the CPU can overlap independent ones.
 
-// sumAll adds the elements of x to acc. Four sums let the CPU add in parallel. Integers are in the bits of the float64
-// numbers.
+// sumAll adds the elements of x to acc, in four sums. Integers are in the bits of the float64 numbers.
 func sumAll[E float64 | int64](acc float64, x []float64) float64 {
 	return result64(acc, func(sum E) E {
 		list, a, b, c := wordsIn[E](x), E(0), E(0), E(0)
@@ -246,9 +245,9 @@ func productOf(a, b float64) float64 { return float64(a * b) }
 func greater(a, b float64) float64   { return max(a, b) }
 func lesser(a, b float64) float64    { return min(a, b) }
 
-// reduction is the assembly of a reducer. Function rows folds n elements of each row into the row's result. The rows
-// begin `apart` elements from each other, and first is the result for no elements. See rowsOf for ahead. Function
-// each folds element i of each row of x into result i. n is a positive multiple of the number of lanes.
+// reduction is the assembly of a reducer. Function rows folds n elements of each row into the row's result; first is
+// the result for no elements, and rowsOf describes ahead. Function each folds element i of each row of x into result
+// i. Rows are `apart` elements apart, and n is a positive multiple of the number of lanes.
 type reduction[T number] struct {
 	rows func(results *float64, x, ahead *T, first float64, rows, n, apart int)
 	each func(results *float64, x *T, rows, n, apart int)
@@ -274,9 +273,9 @@ func (r *reducer) list(x []float32) float64 {
 // idleResults has memory for a result. Assembly takes its address, so it would be allocated on the heap in each call.
 var idleResults = sync.Pool{New: func() any { return new([1]float64) }}
 
-// rowsOf folds each row of x into its element of results; all rows have the same length. The order of additions depends
-// only on that length. ahead is the memory that the caller reads next, with as many elements as x, or nil. The assembly
-// prefetches it.
+// rowsOf folds each row of x into the row's element of results. All rows have the same length, and the order of
+// additions depends only on that length. ahead is nil, or memory that the caller reads next, with as many elements as
+// x: the assembly prefetches it.
 func rowsOf[T number](r *reducer, results []float64, x, ahead []T) {
 	if len(results) == 0 {
 		return
@@ -310,10 +309,10 @@ func foldList[T number](r *reducer, acc float64, x []T) float64 {
 	return acc
 }
 
-// eachOf folds each element of the rows x into the element of acc of its column, row after row.
+// eachOf folds each column of the rows x into the column's element of acc, row after row.
 func eachOf[T number](r *reducer, acc []float64, x []T) {
-	n, rows, whole := len(acc), len(x)/max(len(acc), 1), 0
-	x = x[:rows*n] // the assembly checks no bounds
+	n, rows, whole := len(acc), len(x)/max(len(acc), 1), 0 // whole: how many columns assembly has folded
+	x = x[:rows*n]                                         // the assembly checks no bounds
 	for a := vector; a != nil && rows > 0; a = a.narrower {
 		if f := reductionOf[T](a, r.kind).each; f != nil && n-whole >= a.lanes {
 			part := (n - whole) / a.lanes * a.lanes

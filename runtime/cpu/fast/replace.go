@@ -5,8 +5,8 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// apartFrom returns how many parts of a scatter along an axis change different elements: its updates keep their
-// coordinates of all other axes. It returns 1 for other scatters.
+// apartFrom returns how many rows along the axis a scatter's result has: an update changes an element of its own row
+// only, so tasks may compute different rows. It returns 1 for a scatter that has no axis.
 func apartFrom(c *interp.Call) int {
 	axis, err := ir.ResolveAxis(int64(c.Node.Attrs().Int("axis")), len(c.Dims))
 	if err != nil || c.Node.Op() == ir.OpScatterND {
@@ -77,8 +77,9 @@ func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, from []
 		})
 	case c.InPlace:
 		return replaceRuns(c, out, from, 1, func(i int) (at int, ok bool) {
-			// Update i is [outer, pick, inner]. Its index replaces the coordinate pick.
-			return (i/(picks*inner)*n+int(ids[i]))*inner + i%inner, isWithin(ids[i], n)
+			// The updates have shape [outer, picks, inner]. An update's index replaces its middle coordinate.
+			outer, column := i/(picks*inner), i%inner
+			return (outer*n+int(ids[i]))*inner + column, isWithin(ids[i], n)
 		})
 	}
 	return eachStrip(c, n, picks, inner, func(_ int, s strip) {
@@ -86,13 +87,13 @@ func replaceElements[T index, E updatable](c *interp.Call, ids []T, out, from []
 	})
 }
 
-// strip is a part of a scatter along an axis. In each row along that axis, it covers some columns: neighbours along
-// the axes inside of that axis. No other strip changes their elements.
+// strip is a part of a scatter along an axis: for one coordinate of the axes outside, all coordinates along the axis
+// (rows), and a range of neighbours along the axes inside (columns). No other strip changes these elements.
 type strip struct {
-	n          int // the axis's extent in the result
-	rows, cols int // of the updates; if cols is 1, updateElements takes all rows as one
+	n          int // rows of the result
+	rows, cols int // rows of the updates, and columns
 	to, from   int // the first element in the result, and in the updates
-	stride     int // the distance between rows of both
+	stride     int // the distance between rows, in the result and in the updates
 }
 
 // eachStrip calls f, in parallel, for the strips of a scatter along an axis with extent n in the result and picks in
@@ -101,11 +102,12 @@ func eachStrip(c *interp.Call, n, picks, inner int, f func(worker int, s strip))
 	if n*picks*inner == 0 { // nothing changes, and the strips have no first update
 		return nil
 	}
-	const least = 64 // the fewest columns of a strip, unless there are fewer in all
-	parts := max(1, min(inner/least, c.Workers()))
+	const least = 64                               // the fewest columns of a strip, unless there are fewer in all
+	parts := max(1, min(inner/least, c.Workers())) // of the columns
 	outer := volume(c.Dims) / (n * inner)
 	return c.Parallel(outer*parts, elementWork*picks*inner/parts, func(worker, task int) {
-		at, first, end := task/parts, task%parts*inner/parts, (task%parts+1)*inner/parts
+		at, part := task/parts, task%parts
+		first, end := part*inner/parts, (part+1)*inner/parts
 		f(worker, strip{n: n, rows: picks, cols: end - first, to: at*n*inner + first,
 			from: at*picks*inner + first, stride: inner})
 	})
@@ -119,8 +121,8 @@ type updatable interface {
 // updateElements combines the elements of a strip with their updates, in order, and ignores indices out of range. dst
 // begins with the strip's first element, and its rows are stride elements apart. See scattering.mode for mode.
 func updateElements[D, S updatable, T index](s strip, dst []D, stride int, from []S, ids []T, mode string) {
-	rows, cols, step := s.rows, s.cols, 1
-	if s.stride == 1 { // each row has one element
+	rows, cols, step := s.rows, s.cols, 1 // step is the distance in dst between neighbours of a row of updates
+	if s.stride == 1 {                    // each row has one element: take all rows as one, for the same column of dst
 		rows, cols, step = 1, s.rows, 0
 	}
 	if mode == "" && replaceByVectors(dst, from[s.from:], ids[s.from:], rows, cols, s.stride, s.n, stride, step) {
@@ -180,9 +182,9 @@ func replacers(c *interp.Call, n int) int {
 	return min(c.Workers(), few)
 }
 
-// replaceRuns replaces runs of elements of out: target returns the run that update i replaces, or false. Each of a few
-// tasks looks at all updates, and makes those of its part of the result. If the scatter changes its base in place, one
-// task makes all, and keeps the elements that it replaces.
+// replaceRuns replaces runs of elements of out. target returns the run that update i replaces, or false if there is
+// none. Each of a few tasks looks at all updates, and makes the updates of its part of the result. If the scatter
+// changes its base in place, one task makes all updates, and keeps the elements that they replace, for c.Undo.
 func replaceRuns[E any](c *interp.Call, out, from []E, run int, target func(i int) (at int, ok bool)) error {
 	n, runs, parts := len(from)/run, len(out)/run, replacers(c, len(from))
 	var old []E

@@ -6,13 +6,13 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// Quantization ends with a number that is rounded, increased by a zero point and saturated to 8 bits. One primitive
-// does that instead of five.
+// Quantization of a number ends with five primitives: they round it, add a zero point, convert the sum to an integer,
+// and limit that from below and above to 8 bits. One primitive does the same.
 
 // roundedTo has the names of the primitives that round x, add y, and saturate the sum to a dtype, as a word.
 var roundedTo = map[ir.DType]string{ir.I8: "rounded to i8", ir.U8: "rounded to u8"}
 
-// addRoundedTo adds the primitives that round x, add y and convert the sum to an integer dtype, with saturation.
+// addRoundedTo adds the primitives of roundedTo to table primitives.
 func addRoundedTo() {
 	for t, name := range roundedTo {
 		p := &primitive{work: 8}
@@ -28,22 +28,26 @@ func addRoundedTo() {
 	}
 }
 
-// shorten replaces the instructions of a chain that quantize, a rounding, a sum and two limits, by one. Only the
-// replaced instructions may use their intermediate results. result is the value of the chain.
+// shorten replaces instructions of a chain that end a quantization by one instruction of a primitive of roundedTo. No
+// other instruction may use their intermediate results. result is the value of the chain.
 func shorten(b *compiler, result int) {
 	uses := b.readers(result)
 	for i := 0; i < len(b.code); i++ {
 		at := i
-		// next reports whether instruction number at applies a primitive to value v, and goes on to the one after it.
+		// next goes past instruction number `at` if it applies a primitive to value v and another one. It returns that
+		// other value and the result. ok is false if there is no such instruction, or if others use its result.
 		next := func(name string, v int) (other, out int, ok bool) {
 			if at == len(b.code) || b.code[at].primitiveOf != primitives[name] {
 				return 0, 0, false
 			}
 			c := b.code[at]
-			if other = c.in[1]; c.in[0] != v {
-				if other = c.in[0]; c.in[1] != v {
-					return 0, 0, false
-				}
+			switch v {
+			case c.in[0]:
+				other = c.in[1]
+			case c.in[1]:
+				other = c.in[0]
+			default:
+				return 0, 0, false
 			}
 			at++
 			return other, c.out, at == len(b.code) || uses[c.out] == 1

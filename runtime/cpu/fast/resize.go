@@ -17,7 +17,8 @@ func resizeNearest(c *interp.Call) error {
 	return resizeElements(c, elements[uint64](out), elements[uint64](from))
 }
 
-// resizeElements computes rows along the innermost axis. It copies the row before if that has the same source.
+// resizeElements computes rows along the innermost axis. A row with the same source as the row before is a copy of that
+// row.
 func resizeElements[E any](c *interp.Call, out, x []E) error {
 	in, last := c.Args[0].Dims, len(c.Dims)-1
 	sources := make([][]int, len(c.Dims)) // by axis and coordinate of the result: the coordinate in x
@@ -28,7 +29,7 @@ func resizeElements[E any](c *interp.Call, out, x []E) error {
 	return c.ParallelRange(len(out)/width, width*elementWork/2, func(lo, hi int) {
 		before := -1 // the source of the row before
 		for row := lo; row < hi; row++ {
-			at, apart, rest := 0, in[last], row
+			at, apart, rest := 0, in[last], row // at becomes the first element of the source
 			for axis := last - 1; axis >= 0; axis-- {
 				at += sources[axis][rest%c.Dims[axis]] * apart
 				apart, rest = apart*in[axis], rest/c.Dims[axis]

@@ -49,7 +49,7 @@ func rope(c *interp.Call, freqs []float64) error {
 	each := volume(c.Dims[c.Node.Arg(1).Rank()-1 : last]) // rows that share a position
 	return c.ParallelRange(len(c.Out)/width, width*elementWork/2, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			p := r/each*c.Dims[axis] + r/inner%c.Dims[axis]
+			p := r/each*c.Dims[axis] + r/inner%c.Dims[axis] // the number of the row's position
 			y := c.Out[r*width : (r+1)*width]
 			copy(y, c.Args[0].Floats[r*width:])
 			for i, t := range t.list[p*pairs : (p+1)*pairs] {
@@ -107,7 +107,7 @@ func (t *ropeTurns) compute(lo, hi int) {
 		position, list := t.positions[p], t.list[p*len(t.freqs):]
 		for i, freq := range t.freqs {
 			angle := float64(position) * freq
-			if len(t.words) > 0 {
+			if len(t.words) > 0 { // the product wraps at full turns, and is exact
 				fraction := t.words[2*i]<<32 | t.words[2*i+1]&math.MaxUint32
 				angle = float64(position*fraction) * (2 * math.Pi / (1 << 64))
 			}

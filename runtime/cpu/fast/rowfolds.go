@@ -7,22 +7,20 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// rowFold is assembly that computes an op that folds rows, such as softmax: all steps of a row, then the next row.
-// So the steps find the row in the L1 cache, and the processor reads the next rows while it stores results
-// (M-cpu-memory). eps is the op's attribute eps or correction. A row of a reduction has one result. Other results
-// are multiplied by the list w and added to the list v, if the function has these lists. It sets each of checks to a
-// number that is finite in the elements' type if the row's values are.
+// rowFold is assembly that computes an op that folds rows, such as softmax: all steps of a row of n elements, then the
+// next row. So the steps find the row in the L1 cache, and the processor reads the next rows while it stores results
+// (M-cpu-memory). eps is the op's attribute eps or correction. A reduction stores one result per row. Another op
+// multiplies its results by the list w and adds the list v, as far as the function takes these lists. checks gets a
+// number per row, which is finite in type T if all values of the row are.
 type rowFold[T number] func(out, x, w, v *T, checks *float64, eps float64, rows, n int)
 
-// rowFolds has the assembly of ops that fold rows of T. programs has the assembly of rowPrograms, in their order, or is
-// nil. ofFloats and ofWords have the assembly of argmax and argmin. rows has an op's functions by their number of lists
-// (see rowFold). columnsIn and columnsOut copy n rows of cols elements to a columnBlock and back. They are nil if
-// columns is empty.
+// rowFolds has the assembly of ops that fold rows of T.
 type rowFolds[T number] struct {
-	programs              *[len(rowPrograms)]rowFunctions[T]
-	ofFloats, ofWords     searchFunctions[T]
-	rows                  map[ir.Op][]rowFold[T]
-	columns               map[ir.Op]columnFold[T]
+	programs          *[len(rowPrograms)]rowFunctions[T] // by row program; may be nil
+	ofFloats, ofWords searchFunctions[T]                 // of argmax and argmin
+	rows              map[ir.Op][]rowFold[T]             // by op, and by the number of lists: none, w, or w and v
+	columns           map[ir.Op]columnFold[T]
+	// They copy n rows of cols elements to a columnBlock and back. They are nil if columns is empty.
 	columnsIn, columnsOut func(dst, src *T, n, apart, cols int)
 }
 
@@ -50,8 +48,8 @@ func (r *foldRows[T]) rowFold() rowFold[T] {
 	return nil
 }
 
-// foldWhole computes a group of rows with the assembly of their op, such as softmax. It returns false if the op has
-// no assembly for these lists.
+// foldWhole computes a group of rows with the assembly of their op, such as softmax. It returns false if there is no
+// assembly for the op, or if an argument that it multiplies by or adds is not a list that all rows share.
 func (r *foldRows[T]) foldWhole(worker int, rows group) bool {
 	f := r.rowFold()
 	if f == nil {
@@ -104,7 +102,7 @@ func (r *foldRows[T]) direct(at, n int) []T {
 	return r.readers[r.element.result].direct(at, n)
 }
 
-// elements sets list to the elements of the rows from number at on, which may be the results of a chain of ops.
+// elements sets list to the elements of the rows from number `at` on: an argument's, or the results of a chain of ops.
 func (r *foldRows[T]) elements(list []T, at int) {
 	p := r.element
 	if len(p.code) == 0 {
@@ -123,7 +121,7 @@ func (r *foldRows[T]) elements(list []T, at int) {
 // argument returns the number of a node among the arguments.
 func (f *fold[T]) argument(n *ir.Node) int { return slices.Index(f.args, n) }
 
-// addend returns the number of the op that the assembly takes as eps: the attribute eps or correction, or 0.
+// addend returns the number that the assembly takes as eps: the op's attribute eps or correction, or 0.
 func (f *fold[T]) addend() float64 {
 	switch a := f.node.Attrs(); {
 	case a.Has("eps"):
@@ -134,7 +132,8 @@ func (f *fold[T]) addend() float64 {
 	return 0
 }
 
-// again computes rows from number `from` on again if the assembly overflowed or has NaN.
+// again computes a row again if the row's number in checks is not finite in type T: the assembly overflowed, or has
+// NaN. The first number belongs to row `from`.
 func (r *foldRows[T]) again(worker, from int, checks []float64) {
 	most := math.MaxFloat32
 	if r.wide() {

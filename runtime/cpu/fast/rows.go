@@ -50,13 +50,13 @@ func (b *compilerOf[T]) findPrograms(uses []int) map[int]*rowProgram {
 		}
 	}
 	for i := 0; i < len(b.code); i++ {
-		text, p := "", rowProgram{}
+		text, p := "", rowProgram{} // the program from instruction i to k, as rowPrograms writes it
 		for k := i; k < len(b.code); k++ {
 			c := b.code[k]
 			switch x, y := c.in[0], b.values[c.in[1]]; {
 			case k > i && (x != b.code[k-1].out || uses[x] > 1), b.values[x].row != nil:
-				text = "" // none
-			case c.in[1] == x:
+				text = "" // no program has this instruction
+			case c.in[1] == x: // a function of one number
 				text += " " + c.name
 			case y.row != nil:
 				text += " " + c.name + "row"
@@ -70,9 +70,10 @@ func (b *compilerOf[T]) findPrograms(uses []int) map[int]*rowProgram {
 			if text == "" {
 				break
 			}
-			elsewhere := func(list int) bool { return uses[list] > count(p.lists, list) }
-			if at := slices.Index(rowPrograms[:], text[1:]); at >= 0 && !slices.ContainsFunc(p.lists, elsewhere) {
-				found[i] = &rowProgram{at, k + 1 - i, slices.Clone(p.numbers), slices.Clone(p.lists)}
+			usedElsewhere := func(list int) bool { return uses[list] > count(p.lists, list) }
+			index := slices.Index(rowPrograms[:], text[1:])
+			if index >= 0 && !slices.ContainsFunc(p.lists, usedElsewhere) {
+				found[i] = &rowProgram{index, k + 1 - i, slices.Clone(p.numbers), slices.Clone(p.lists)}
 			}
 		}
 		if p := found[i]; p != nil {
@@ -92,9 +93,10 @@ func count(list []int, x int) (n int) {
 	return n
 }
 
-// setPrograms sets field program of the instructions that begin row programs. programs has these by the index of the
-// instruction in p.code, and `at` has the operand of each value. It also sets p.spread, the row values that other
-// instructions read, and p.ofRow, the arguments that are lists of a row's elements.
+// setPrograms sets field program of the instructions that begin row programs. Map programs has the row programs by the
+// index of their first instruction, with numbers of values, and `at` has the operand of each value. setPrograms also
+// sets p.spread, the row values that other instructions read, and p.ofRow, the arguments that are lists of a row's
+// elements.
 func (p *chainOf[T]) setPrograms(programs map[int]*rowProgram, at []int) {
 	p.spread, p.ofRow = make([]bool, len(p.row)), make([]bool, len(p.args))
 	first := len(p.args) + len(p.kept)
@@ -127,10 +129,14 @@ func (p *chainOf[T]) setPrograms(programs map[int]*rowProgram, at []int) {
 // rowFunctions returns the assembly of the chain if all of its code is one row program, or nil.
 func (p *chainOf[T]) rowFunctions() *rowFunctions[T] {
 	functions := rowFoldsOf[T](vector).programs
-	if functions == nil || len(p.code) == 0 || p.code[0].program == nil || p.code[0].program.length < len(p.code) {
+	if functions == nil || len(p.code) == 0 {
 		return nil
 	}
-	return &functions[p.code[0].program.index]
+	r := p.code[0].program
+	if r == nil || r.length < len(p.code) {
+		return nil
+	}
+	return &functions[r.index]
 }
 
 // byRow prepares scratch memory s so that row programs (see rowPrograms) can run on whole rows of n elements: they then
@@ -200,14 +206,15 @@ func (s *scratch[T]) runProgram(c *instruction[T], out []T, sums []float64, n in
 	for i, v := range c.program.lists {
 		lists[i] = &s.operands[v][:elems][0]
 	}
-	of, to := f.each, (*float64)(nil)
+	function, to := f.each, (*float64)(nil)
 	if sums != nil {
-		if of, to = f.sum, &sums[:rows][0]; out == nil {
-			of = f.onlySum
+		function, to = f.sum, &sums[:rows][0]
+		if out == nil {
+			function = f.onlySum
 		}
 	}
-	of(unsafe.SliceData(out), &x[0], &orSelf(s.next, x)[0], numbers[0], numbers[1], numbers[2], lists[0], lists[1], to,
-		rows, elems)
+	function(unsafe.SliceData(out), &x[0], &orSelf(s.next, x)[0], numbers[0], numbers[1], numbers[2], lists[0],
+		lists[1], to, rows, elems)
 }
 
 // orSelf returns the list ahead, which assembly prefetches, or x if ahead has fewer elements.
@@ -222,16 +229,16 @@ func orSelf[T number](ahead, x []T) []T {
 // does nothing and returns false if there is no assembly, or float32 could overflow or lose digits before the result.
 func normalize(out, x []float32, mean, spread, scale, bias float64) bool {
 	const most = 0x1p100
-	small := math.Abs(scale) < 1/most && scale != 0
+	tooSmall := math.Abs(scale) < 1/most && scale != 0
+	largest := max(math.Abs(mean), spread, math.Abs(scale), math.Abs(spread*scale)+math.Abs(bias))
 	functions := rowFoldsOf[float32](vector).programs
-	if functions == nil || len(out) == 0 || small ||
-		!(max(math.Abs(mean), spread, math.Abs(scale), math.Abs(spread*scale)+math.Abs(bias)) < most) {
+	if functions == nil || len(out) == 0 || tooSmall || !(largest < most) { // also if it is NaN
 		return false
 	}
 	from, by := float32(mean), float32(scale)
-	add := float32(float64((float64(from)-mean)*scale) + bias)
-	x = x[:len(out)] // the assembly checks no bounds
-	of := functions[slices.Index(rowPrograms[:], normalizing)].each
-	of(&out[0], &x[0], &x[0], &from, &by, &add, nil, nil, nil, 1, len(out))
+	add := float32(float64((float64(from)-mean)*scale) + bias) // makes up for the rounding of mean
+	x = x[:len(out)]                                           // the assembly checks no bounds
+	function := functions[slices.Index(rowPrograms[:], normalizing)].each
+	function(&out[0], &x[0], &x[0], &from, &by, &add, nil, nil, nil, 1, len(out))
 	return true
 }

@@ -62,8 +62,8 @@ func (r *foldRows[T]) scan() error {
 	})
 }
 
-// accumulate replaces the folds of the parts of rows by the folds of all parts before them (with reverse, after them).
-// parts[p][row] is the fold of part p of a row.
+// accumulate replaces the fold of each part of a row, parts[p][row] for part p, by the fold of all parts before p. If
+// s.reverse is true, it takes the parts after p instead.
 func (s *scanner[T]) accumulate(parts [][]float64) {
 	acc := slices.Repeat([]float64{s.by.identity}, len(parts[0]))
 	if s.reverse {
@@ -72,7 +72,8 @@ func (s *scanner[T]) accumulate(parts [][]float64) {
 	}
 	for _, part := range parts {
 		for row, y := range part {
-			part[row], acc[row] = acc[row], s.by.merge(acc[row], y)
+			part[row] = acc[row]
+			acc[row] = s.by.merge(acc[row], y)
 		}
 	}
 }
@@ -92,10 +93,10 @@ func (s *scanner[T]) part(worker int, g *groupFold[T], acc []float64, lo, hi int
 	}
 }
 
-// partAcross computes the running results of a part, as method part does, for rows whose elements are not neighbours in
-// memory. The neighbours belong to different rows, so each step computes one element of every row.
+// partAcross does the work of part if neighbouring elements belong to different rows: each step computes one element of
+// every row.
 func (s *scanner[T]) partAcross(worker int, g *groupFold[T], acc []float64, lo, hi int) {
-	span := g.tall() // elements of a row that stay in the cache before they are folded
+	span := g.tall() // elements of each row to read at a time: they stay in the cache until they are folded
 	for i := 0; i < hi-lo; i += span {
 		first, end := lo+i, min(lo+i+span, hi) // coordinates
 		if s.reverse {
@@ -114,8 +115,8 @@ func (s *scanner[T]) partAcross(worker int, g *groupFold[T], acc []float64, lo, 
 	}
 }
 
-// lists returns n elements of the argument from number at on, and memory for their results: that of the op's result, or
-// a worker's. Both may be the same memory.
+// lists returns n elements of the argument from number at on, as x, and memory for their results, as out. out is part
+// of the op's result if that has type T, and otherwise memory of the worker. x and out may be the same memory.
 func (s *scanner[T]) lists(worker, at, n int) (out, x []T) {
 	if s.out.list == nil {
 		out = roomOf[T](s.call, worker, n)
@@ -143,7 +144,8 @@ func (s *scanner[T]) row(out, x []T, acc float64) {
 	}
 	for lo := 0; lo < len(x); lo += size {
 		part := out[lo:min(lo+size, len(x))]
-		if s.running(part, x[lo:], acc); s.exclusive {
+		s.running(part, x[lo:], acc)
+		if s.exclusive { // the result before is the result of an element
 			copy(part[1:], part)
 			part[0] = T(acc)
 		}
@@ -191,10 +193,10 @@ func (s *scanner[T]) next(acc []float64, i int, out, x []T) {
 	for row, y := range x[whole:] {
 		row += whole
 		before := acc[row]
-		if acc[row] = s.by.next(before, float64(y)); s.exclusive {
+		acc[row] = s.by.next(before, float64(y))
+		out[row] = T(acc[row])
+		if s.exclusive {
 			out[row] = T(before)
-		} else {
-			out[row] = T(acc[row])
 		}
 	}
 }

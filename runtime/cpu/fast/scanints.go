@@ -39,8 +39,8 @@ func scanInts(c *interp.Call) error {
 	return scanOf[int64](c, to, from)
 }
 
-// intScan is a scan of lists of integers: rows of n elements, each of `inner` neighbouring integers that belong to
-// different lists.
+// intScan is a scan of lists of n integers. A row has `inner` such lists side by side: element k of each list, then
+// element k+1 of each, and so on.
 type intScan[E anyInt] struct {
 	by                 ir.Op // the reduction
 	first              E     // the result for no elements
@@ -93,10 +93,11 @@ func scanOf[E anyInt](c *interp.Call, to, from []byte) error {
 			s.accumulate(before[row*parts*s.inner : (row+1)*parts*s.inner])
 		}
 	}
-	if err := part(s.scan); err != nil || int(unsafe.Sizeof(E(0))) == t.BlockBytes() {
+	err = part(s.scan)
+	if err != nil || int(unsafe.Sizeof(E(0))) == t.BlockBytes() {
 		return err
 	}
-	return c.ParallelRange(len(s.to), elementWork, func(lo, hi int) { // the memory has more bits than the dtype
+	return c.ParallelRange(len(s.to), elementWork, func(lo, hi int) { // an E has more bits than the dtype
 		for i, x := range s.to[lo:hi] {
 			s.to[lo+i] = E(ir.Wrap(int64(x), t))
 		}
@@ -123,7 +124,7 @@ func (s *intScan[E]) accumulate(parts []E) {
 	}
 }
 
-// fold folds elements lo to hi of a row into acc, which has one result for each of the inner elements.
+// fold folds elements lo to hi of the lists of a row into acc, which has a result for each list.
 func (s *intScan[E]) fold(row, lo, hi int, acc []E) {
 	x := s.from[(row*s.n+lo)*s.inner : (row*s.n+hi)*s.inner]
 	if s.inner == 1 {
@@ -182,7 +183,8 @@ func (s *intScan[E]) list(out, x []E, acc E) {
 	}
 	for lo := 0; lo < len(x); lo += size {
 		part := out[lo:min(lo+size, len(x))]
-		if runningInts(s.by, acc, part, x[lo:]); s.exclusive {
+		runningInts(s.by, acc, part, x[lo:])
+		if s.exclusive { // the result before is the result of an integer
 			copy(part[1:], part)
 			part[0] = acc
 		}
@@ -260,8 +262,8 @@ func addWords[E anyInt](acc, x []E) (whole int) {
 	return len(to) * 8 / int(unsafe.Sizeof(E(0)))
 }
 
-// runningWords sets the first integers of out to the running sums for acc and the integers of x, if they have at most
-// 32 bits. It returns the last sum and their number.
+// runningWords sets the first integers of out to running sums, as runningInts does, if integers have at most 32 bits.
+// It returns the last of these sums, or acc, and how many integers it set.
 func runningWords[E anyInt](acc E, out, x []E) (last E, whole int) {
 	size := int(unsafe.Sizeof(E(0)))
 	if f := runningSums[size]; f != nil && len(out)*size >= 32 {
@@ -277,9 +279,9 @@ func runningWords[E anyInt](acc E, out, x []E) (last E, whole int) {
 	if len(to) == 0 {
 		return acc, whole
 	}
-	ones := highest >> (8*size - 1)
-	before := uint64(acc) & (1<<(8*size) - 1) * ones // the last sum, in all integers
-	for i, y := range from {
+	ones := highest >> (8*size - 1)                  // 1 in each integer of a word
+	before := uint64(acc) & (1<<(8*size) - 1) * ones // the last sum, in each integer
+	for i, y := range from {                         // sums within a word: of 2, then of 4, then of 8 integers
 		if size == 1 {
 			y = addPacked(y, y<<8, highest)
 		}
@@ -292,13 +294,13 @@ func runningWords[E anyInt](acc E, out, x []E) (last E, whole int) {
 	return E(before), whole + len(to)*8/size
 }
 
-// runningSums has assembly for running sums of integers, by their size in bytes. It sets integers of out to the sum of
-// acc, the integer of x and those before, for a number of vectors of 32 bytes, which is not 0. It returns the last sum.
-// The functions are nil without assembly.
+// runningSums has assembly for running sums of integers, by their size in bytes, or nil without assembly. A function
+// sets integer i of out to the sum of acc and integers 0 to i of x, for a number of vectors of 32 bytes, which is not
+// 0. It returns the last sum.
 var runningSums [9]func(out, x *byte, acc uint64, vectors int) uint64
 
-// packedInts returns the first integers of two lists as words of 64 bits, which have several integers of 8 or 16 bits
-// each. It also returns the highest bits of a word's integers. The lists are empty for other sizes.
+// packedInts returns the first integers of two lists as words of 64 bits, each of several integers of 8 or 16 bits. It
+// also returns a word with the highest bit of each integer set. The lists are empty for other sizes of integers.
 func packedInts[E anyInt](a, b []E) (wordsA, wordsB []uint64, highest uint64) {
 	size := int(unsafe.Sizeof(E(0)))
 	n := len(a) * size / 8
@@ -310,5 +312,6 @@ func packedInts[E anyInt](a, b []E) (wordsA, wordsB []uint64, highest uint64) {
 		[]uint64{0x8080808080808080, 0x8000800080008000}[size-1]
 }
 
-// addPacked adds the integers of two words. Carries stay within each integer.
+// addPacked adds the integers of two words. It adds all bits but the highest ones, so that no carry leaves an integer,
+// and then the highest ones without carry.
 func addPacked(a, b, highest uint64) uint64 { return (a&^highest + b&^highest) ^ (a^b)&highest }

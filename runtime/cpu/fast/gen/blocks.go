@@ -12,11 +12,14 @@ import (
 type blocks struct {
 	name            string
 	bytes, elements int // the size of a block, and its number of elements
-	// begin generates code that prepares what all elements of a block need, in registers or in roomBytes of local
-	// memory. values then generates code that decodes a vector of elements, from element `at` of the block on.
-	begin  func(src Register, room Mem) any
-	values func(src Register, room Mem, begun any, at int, y VecVirtual)
+	// begin generates code that prepares what all elements of block src need, in registers or in room, which is
+	// roomBytes of local memory. It returns the generator of code that decodes elements of the block.
+	begin func(src Register, room Mem) blockDecoder
 }
+
+// blockDecoder generates code that sets vector y to the elements of a block from element `at` on. It is called for one
+// vector after the other, from the start of the block.
+type blockDecoder func(at int, y VecVirtual)
 
 // roomBytes is the local memory of a block: for factors, and for the levels of 256 elements.
 const roomBytes = 64 + 256
@@ -32,14 +35,14 @@ func (w width) blocks() []blocks {
 // oneScale returns the decoder of a format with blocks of 32 elements: integers, times one f16 scale at the start of
 // the block. bytes is the size of a block. levels generates code that loads a vector of the integers as int32.
 func (w width) oneScale(name string, bytes int, levels func(src Register, at int, y VecVirtual)) blocks {
-	return blocks{name, bytes, 32, func(src Register, _ Mem) any {
+	return blocks{name, bytes, 32, func(src Register, _ Mem) blockDecoder {
 		scale := w.vector()
 		half(Mem{Base: src}, scale)
-		return scale
-	}, func(src Register, _ Mem, scale any, at int, y VecVirtual) {
-		levels(src, at, y)
-		VCVTDQ2PS(y, y)
-		VMULPS(scale.(VecVirtual), y, y)
+		return func(at int, y VecVirtual) {
+			levels(src, at, y)
+			VCVTDQ2PS(y, y)
+			VMULPS(scale, y, y)
+		}
 	}}
 }
 
@@ -74,37 +77,44 @@ func nibble(y VecVirtual, upper bool) {
 	}
 }
 
-// A q4_K block has 8 scales and 8 minima of 6 bits each, packed in 3 words. The first four scales are the low 6 bits of
-// the bytes of word 0, and the first four minima those of word 1. The others have their low 4 bits in word 2, and their
-// high 2 bits in the high bits of words 0 and 1.
-var q4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) any {
-	scales, minima := factorsQ4_K(src)
-	VMOVUPS(scales, room)
-	VMOVUPS(minima, room.Offset(32))
-	return nil
-}, func(src Register, room Mem, _ any, at int, y VecVirtual) {
-	group, factor := at/32, like(y)
-	VPMOVZXBD(Mem{Base: src, Disp: 16 + group/2*32 + at%32}, y)
-	nibble(y, group%2 == 1)
-	VCVTDQ2PS(y, y)
-	VBROADCASTSS(room.Offset(4*group), factor)
-	VMULPS(factor, y, y)
-	VBROADCASTSS(room.Offset(32+4*group), factor)
-	VSUBPS(factor, y, y)
+// A q4_K block has 8 groups of 32 elements: a level of 4 bits times the group's scale, minus the group's minimum. After
+// 16 bytes of scales and minima (see factorsQ4_K), each 32 bytes have the levels of two groups, in their lower and in
+// their upper bits.
+var q4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) blockDecoder {
+	storeFactorsQ4_K(src, room)
+	return func(at int, y VecVirtual) {
+		group, factor := at/32, like(y)
+		VPMOVZXBD(Mem{Base: src, Disp: 16 + group/2*32 + at%32}, y)
+		nibble(y, group%2 == 1)
+		VCVTDQ2PS(y, y)
+		VBROADCASTSS(room.Offset(4*group), factor)
+		VMULPS(factor, y, y)
+		VBROADCASTSS(room.Offset(32+4*group), factor)
+		VSUBPS(factor, y, y)
+	}
 }}
 
-// A vector of 64 bytes holds the values of all 16 levels. Looking them up there gives the same bits as computing each
-// element.
+// storeFactorsQ4_K generates code that stores 8 scales of a block in room, and then 8 minima.
+func storeFactorsQ4_K(block Register, room Mem) {
+	scales, minima := factorsQ4_K(block)
+	VMOVUPS(scales, room)
+	VMOVUPS(minima, room.Offset(32))
+}
 
-// levels has the values of the levels of some elements, and the bytes with their levels in the lower bits.
-type levels struct {
+// A vector of 64 bytes holds the values of all 16 levels of 4 bits. Looking a level up there gives the same bits as
+// computing the element.
+
+// levelTable has the values of the 16 levels of some elements. bytes has, for each vector of elements, the words with
+// the elements' levels in the lower bits.
+type levelTable struct {
 	values VecVirtual
 	bytes  [2]VecVirtual
 }
 
-// look generates code that looks up a vector of elements of the lower or the upper nibbles of 32 bytes, or of 16. The
-// lower ones come first.
-func (l *levels) look(bytes Mem, upper bool, vector int, y VecVirtual) {
+// look generates code that sets y to 16 elements: their levels are the lower or the upper 4 bits of 16 bytes. The
+// lower bits must come first, because their code loads the bytes. vector is the number of the elements' vector among
+// those for the same bits.
+func (l *levelTable) look(bytes Mem, upper bool, vector int, y VecVirtual) {
 	b := l.bytes[vector]
 	if upper {
 		VPSRLD(Imm(4), b, b)
@@ -127,34 +137,36 @@ func numbers(name string, first float32) Mem {
 	return fills[name]
 }
 
-var tableQ4_0 = blocks{"Q4_0", 18, 32, func(src Register, _ Mem) any {
+// tableQ4_0 is q4_0 for vectors of 64 bytes.
+var tableQ4_0 = blocks{"Q4_0", 18, 32, func(src Register, _ Mem) blockDecoder {
 	scale := ZMM()
 	half(Mem{Base: src}, scale)
 	VMULPS(numbers("around", -8), scale, scale)
-	return &levels{values: scale}
-}, func(src Register, _ Mem, begun any, at int, y VecVirtual) {
-	begun.(*levels).look(Mem{Base: src, Disp: 2}, at == 16, 0, y)
+	table := &levelTable{values: scale}
+	return func(at int, y VecVirtual) { table.look(Mem{Base: src, Disp: 2}, at == 16, 0, y) }
 }}
 
-var tableQ4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) any {
-	q4_K.begin(src, room)
-	return &levels{}
-}, func(src Register, room Mem, begun any, at int, y VecVirtual) {
-	group, l := at/32, begun.(*levels)
-	if at%32 == 0 {
-		l.values = ZMM()
-		factor := ZMM()
-		VBROADCASTSS(room.Offset(4*group), l.values)
-		VMULPS(numbers("upward", 0), l.values, l.values)
-		VBROADCASTSS(room.Offset(32+4*group), factor)
-		VSUBPS(factor, l.values, l.values)
+// tableQ4_K is q4_K for vectors of 64 bytes.
+var tableQ4_K = blocks{"Q4_K", 144, 256, func(src Register, room Mem) blockDecoder {
+	storeFactorsQ4_K(src, room)
+	table := &levelTable{}
+	return func(at int, y VecVirtual) {
+		group := at / 32
+		if at%32 == 0 { // make the table of the next group
+			table.values = ZMM()
+			factor := ZMM()
+			VBROADCASTSS(room.Offset(4*group), table.values)
+			VMULPS(numbers("upward", 0), table.values, table.values)
+			VBROADCASTSS(room.Offset(32+4*group), factor)
+			VSUBPS(factor, table.values, table.values)
+		}
+		table.look(Mem{Base: src, Disp: 16 + group/2*32 + at%32}, group%2 == 1, at%32/16, y)
 	}
-	l.look(Mem{Base: src, Disp: 16 + group/2*32 + at%32}, group%2 == 1, at%32/16, y)
 }}
 
-// bytesQ6_K is q6_K for vectors of 64 bytes: it computes 64 levels at a time, as bytes.
-var bytesQ6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) any {
-	q6_K.begin(src, room)
+// bytesQ6_K is q6_K for vectors of 64 bytes: begin computes 64 levels at a time, as bytes, and stores them in room.
+var bytesQ6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) blockDecoder {
+	storeScalesQ6_K(src, room)
 	for part := range 4 {
 		w, high := ZMM(), ZMM()
 		VMOVDQU32(Mem{Base: src, Disp: part / 2 * 64}, w)
@@ -171,11 +183,11 @@ var bytesQ6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) any {
 		VPSUBB(filledWide(32), w, w) // the smallest level is -32
 		VMOVDQU32(w, room.Offset(64+64*part))
 	}
-	return nil
-}, func(_ Register, room Mem, _ any, at int, y VecVirtual) {
-	VPMOVSXBD(room.Offset(64+at), y)
-	VCVTDQ2PS(y, y)
-	VMULPS_BCST(room.Offset(at/16*4), y, y)
+	return func(at int, y VecVirtual) {
+		VPMOVSXBD(room.Offset(64+at), y)
+		VCVTDQ2PS(y, y)
+		VMULPS_BCST(room.Offset(at/16*4), y, y)
+	}
 }}
 
 // filledWide returns the address of 64 bytes of constant memory that repeat a byte.
@@ -190,7 +202,7 @@ func filledWide(x byte) Mem {
 	return fills[name]
 }
 
-// halves returns the address of constant memory with 16 words of 16 bits that are lower, and 16 that are upper.
+// halves returns the address of 64 bytes of constant memory: 16 times the 16-bit number lower, then 16 times upper.
 func halves(lower, upper uint16) Mem {
 	name := fmt.Sprintf("halves%d_%d", lower, upper)
 	if _, ok := fills[name]; !ok {
@@ -202,14 +214,16 @@ func halves(lower, upper uint16) Mem {
 	return fills[name]
 }
 
-// factorsQ4_K generates code that decodes the 8 scales and the 8 minima of a block, factors of 6 bits. The first 4
-// factors are the low bits of 4 bytes. The last 4 have their upper 2 bits in the upper bits of these bytes, and their
-// lower 4 bits in nibbles of the third word.
+// factorsQ4_K generates code that decodes the 8 scales and the 8 minima of a block. They are integers of 6 bits times
+// an f16 of the block, and packed in 3 words of 4 bytes each. The first 4 scales are the low 6 bits of the bytes of
+// word 0, and the first 4 minima the low 6 bits of the bytes of word 1. The other 4 have their high 2 bits in the
+// high bits of these bytes. Their low 4 bits are in word 2: the low 4 bits of a byte for a scale, and the high 4 bits
+// for a minimum.
 func factorsQ4_K(block Register) (scales, minima VecVirtual) {
 	var factors [2]VecVirtual
 	words := func(i int) Mem { return Mem{Base: block, Disp: 4 + 4*i} }
 	for i := range factors {
-		first, last, top := GP64(), GP64(), GP32()
+		first, last, top := GP64(), GP64(), GP32() // four factors each, in bytes, and the high bits of the last four
 		MOVL(words(i), first.As32())
 		ANDL(U32(0x3f3f3f3f), first.As32())
 		MOVL(words(2), last.As32())
@@ -234,31 +248,36 @@ func factorsQ4_K(block Register) (scales, minima VecVirtual) {
 	return factors[0], factors[1]
 }
 
-// Each half of a q6_K block has four runs of 32 elements. Their low 4 bits are the nibbles of 64 bytes, and their high
-// 2 bits are the bit pairs of 32 bytes.
-var q6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) any {
-	d, y := scaleQ6_K(src), YMM()
+// A q6_K block has two halves of four runs of 32 elements. An element is a level of 6 bits times a scale. The low 4
+// bits of a half's levels are in 64 bytes, two levels in each. The high 2 bits are in 32 bytes, four levels in each.
+var q6_K = blocks{"Q6_K", 210, 256, func(src Register, room Mem) blockDecoder {
+	storeScalesQ6_K(src, room)
+	return func(at int, y VecVirtual) {
+		run, high, factor := at/32%4, like(y), like(y)
+		VPMOVZXBD(Mem{Base: src, Disp: at/128*64 + run%2*32 + at%32}, y)
+		nibble(y, run >= 2)
+		VPMOVZXBD(Mem{Base: src, Disp: 128 + at/128*32 + at%32}, high)
+		VPSRLD(Imm(uint64(2*run)), high, high)
+		and(word(like(y), 3), high, high)
+		VPSLLD(Imm(4), high, high)
+		or(high, y, y)
+		VPSUBD(word(like(y), 32), y, y) // the smallest level is -32
+		VCVTDQ2PS(y, y)
+		VBROADCASTSS(room.Offset(at/16*4), factor)
+		VMULPS(factor, y, y)
+	}
+}}
+
+// storeScalesQ6_K generates code that stores the 16 scales of a block, each of 16 elements, in room.
+func storeScalesQ6_K(block Register, room Mem) {
+	d, y := scaleQ6_K(block), YMM()
 	for i := range 2 {
-		VPMOVSXBD(Mem{Base: src, Disp: 192 + 8*i}, y)
+		VPMOVSXBD(Mem{Base: block, Disp: 192 + 8*i}, y)
 		VCVTDQ2PS(y, y)
 		VMULPS(d, y, y)
 		VMOVUPS(y, room.Offset(32*i))
 	}
-	return nil
-}, func(src Register, room Mem, _ any, at int, y VecVirtual) {
-	run, high, factor := at/32%4, like(y), like(y)
-	VPMOVZXBD(Mem{Base: src, Disp: at/128*64 + run%2*32 + at%32}, y)
-	nibble(y, run >= 2)
-	VPMOVZXBD(Mem{Base: src, Disp: 128 + at/128*32 + at%32}, high)
-	VPSRLD(Imm(uint64(2*run)), high, high)
-	and(word(like(y), 3), high, high)
-	VPSLLD(Imm(4), high, high)
-	or(high, y, y)
-	VPSUBD(word(like(y), 32), y, y) // the smallest level is -32
-	VCVTDQ2PS(y, y)
-	VBROADCASTSS(room.Offset(at/16*4), factor)
-	VMULPS(factor, y, y)
-}}
+}
 
 // scaleQ6_K generates code that sets all elements of a vector to a block's scale, the f16 at its end.
 func scaleQ6_K(block Register) VecVirtual {
@@ -286,10 +305,10 @@ func (w width) decode(f blocks) {
 	Label("next")
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
-	begun := f.begin(src, room)
+	decode := f.begin(src, room)
 	for at := 0; at < f.elements; at += w.lanes() {
 		y := w.vector()
-		f.values(src, room, begun, at, y)
+		decode(at, y)
 		VMOVUPS(y, Mem{Base: dst, Disp: 4 * at})
 	}
 	ADDQ(U32(f.bytes), src)
@@ -317,10 +336,10 @@ func (w width) dotsOfBlocks(f blocks) {
 	JZ(LabelRef("stop"))
 	for j, row := range b {
 		PREFETCHT0(Mem{Base: row, Disp: ahead})
-		begun := f.begin(row, room)
+		decode := f.begin(row, room)
 		for at := 0; at < f.elements; at += w.lanes() {
 			y := w.vector()
-			f.values(row, room, begun, at, y)
+			decode(at, y)
 			VFMADD231PS(Mem{Base: a, Disp: 4 * at}, y, sums[j])
 		}
 		ADDQ(U32(f.bytes), row)

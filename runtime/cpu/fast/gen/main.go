@@ -1,6 +1,10 @@
-// Command gen writes ../dots_amd64.s and ../dots_amd64.go: dot products and other functions in assembly. The functions
-// that take most of a model's time exist for each width of vectors. It is a module of its own, so that vkc does not
-// depend on the assembler.
+// Command gen writes the assembly of package fast, and the Go declarations of its functions. The functions that take
+// most of a model's time exist for each width of vectors. It is a module of its own, so that vkc does not depend on
+// avo, the assembler.
+//
+// A call of an instruction such as VSUBPS(y, x, to) generates that instruction. The destination is the last operand,
+// and the sources are in the reverse order of Intel's manuals: to becomes x-y. A call such as YMM() returns a virtual
+// register, for which avo finds a real one.
 package main
 
 import (
@@ -14,12 +18,26 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+// sets has the sets of functions with a flag, each for files of its own. Without a flag, gen writes singleFunctions.
+var sets = []struct {
+	flag, what string
+	generate   func()
+}{
+	{"ints", "the functions of 8-bit integers", integers},
+	{"convs", "the functions of convolutions of floats", convs},
+	{"panels", "the functions of int8 rows and blocks with VNNI", panels},
+	{"memory", "the functions that read and write elements of tensors", memory},
+	{"functions", "the mathematical functions, primitives of 64 bits and sorts", wideFunctions},
+}
+
 func main() {
-	ofInts := flag.Bool("ints", false, "the functions of 8-bit integers, not the others")
-	ofConvs := flag.Bool("convs", false, "the functions of convolutions of floats, not the others")
-	ofPanels := flag.Bool("panels", false, "the functions of int8 rows and blocks with VNNI, not the others")
-	ofMemory := flag.Bool("memory", false, "the functions that read and write elements of tensors, not the others")
-	ofFunctions := flag.Bool("functions", false, "the mathematical functions, primitives of 64 bits and sorts, not the others")
+	generate := singleFunctions
+	for _, s := range sets {
+		flag.BoolFunc(s.flag, s.what+", not the others", func(string) error {
+			generate = s.generate
+			return nil
+		})
+	}
 	ofARM64 := flag.String("arm64", "", "write the functions for arm64 to the files `NAME`.s and .go, and no others")
 	flag.Parse()
 	if *ofARM64 != "" {
@@ -29,48 +47,37 @@ func main() {
 		return
 	}
 	ConstraintExpr("amd64")
-	switch {
-	case *ofInts:
-		integers()
-		Generate()
-		return
-	case *ofConvs:
-		convs()
-		Generate()
-		return
-	case *ofPanels:
-		panels()
-		Generate()
-		return
-	case *ofMemory:
-		memory()
-		Generate()
-		return
-	case *ofFunctions:
-		avx2.functions()
-		avx512.functions()
-		doubles()
-		avx2.doubleFunctions()
-		avx512.doubleFunctions()
-		avx2.sortLongs()
-		avx512.sortLongs()
-		for _, k := range keyTypes {
-			k.sortKeys()
-		}
-		numbered()
-		avx2.columnSorts()
-		avx512.columnSorts()
-		avx2.wideFolds()
-		avx512.wideFolds()
-		for _, w := range []width{avx2, avx512} {
-			w.firstEquals(wides)
-			w.rowPrograms(wides)
-			w.rowFolds(wides)
-		}
-		search(wides)
-		Generate()
-		return
+	generate()
+	Generate()
+}
+
+// wideFunctions generates the mathematical functions, the functions of 64-bit elements, and sorts.
+func wideFunctions() {
+	avx2.functions()
+	avx512.functions()
+	doubles()
+	avx2.doubleFunctions()
+	avx512.doubleFunctions()
+	avx2.sortLongs()
+	avx512.sortLongs()
+	for _, k := range keyTypes {
+		k.sortKeys()
 	}
+	numbered()
+	avx2.columnSorts()
+	avx512.columnSorts()
+	avx2.wideFolds()
+	avx512.wideFolds()
+	for _, w := range []width{avx2, avx512} {
+		w.firstEquals(wides)
+		w.rowPrograms(wides)
+		w.rowFolds(wides)
+	}
+	search(wides)
+}
+
+// singleFunctions generates dot products, and functions of 32-bit elements.
+func singleFunctions() {
 	for _, w := range []width{avx2, avx512} {
 		for _, f := range []format{f32, f16, bf16} {
 			w.dots(1, 4, f)
@@ -102,14 +109,13 @@ func main() {
 	runningFolds()
 	transposes()
 	repeat()
-	Generate()
 }
 
 // width is a size of vectors, with the instructions for it.
 type width struct {
 	suffix string // of the names of functions
 	size   int    // the bytes of a vector
-	// The rows of both matrices in the function that computes most of a matmul; its sums fill the registers.
+	// The number of rows of each matrix in the function that computes most of a matmul: its sums fill the registers.
 	tile [2]int
 }
 
@@ -145,16 +151,16 @@ func (w width) zeros(n int) []VecVirtual {
 	return list
 }
 
-// first returns a function that loads the first n elements of a vector, see partial.
-func (w width) first(n Register) func(from Mem, to VecVirtual) { return w.partial(n).load }
-
-// maskOf generates code that returns a vector of 32 bytes with ones in the first n elements, and zeros in the others.
-// It loads the vector from a table of ones and zeros, at an offset.
+// maskOf generates code that returns a vector of 32 bytes: all bits of the first n elements are 1, and the others 0. It
+// loads the vector from a table, n elements before the end of the ones.
 func (w width) maskOf(n Register) VecVirtual {
 	if masks.Symbol.Name == "" {
 		masks = GLOBL("masks", RODATA|NOPTR)
-		for i := range 2 * w.lanes() {
-			DATA(4*i, U32(map[bool]uint32{true: 1<<32 - 1}[i < w.lanes()]))
+		for i := range w.lanes() {
+			DATA(4*i, U32(1<<32-1))
+		}
+		for i := range w.lanes() {
+			DATA(4*(w.lanes()+i), U32(0))
 		}
 	}
 	at, from, mask := GP64(), GP64(), w.vector()
@@ -165,7 +171,7 @@ func (w width) maskOf(n Register) VecVirtual {
 	return mask
 }
 
-var masks Mem // has 8 words of ones and then 8 zeros
+var masks Mem // the table of maskOf: 8 words with all bits set, and then 8 zeros
 
 // Instructions on bits have other names for 64 bytes.
 
@@ -185,8 +191,8 @@ func or(a, b Op, to VecVirtual) {
 	}
 }
 
-// ahead is the prefetch distance in bytes for weights. The processor does not prefetch them itself, because it takes
-// each of the interleaved rows for a short stream.
+// ahead is the prefetch distance in bytes for weights. The processor does not prefetch weights itself: a function reads
+// several rows of them in turns, and the processor takes each row for a short stream.
 const ahead = 4096
 
 // format is a format of floats in memory.
@@ -223,8 +229,9 @@ func (f format) load(from Mem, y VecVirtual) {
 	}
 }
 
-// dots generates the function that computes the dot products of several rows of a with several rows of b. All of these
-// functions of a width sum in the same order, so the bits of a dot product do not depend on which one computes it.
+// dots generates the function that computes the dot products of each of `rows` rows of a with each of `cols` rows of b,
+// which has format f. All of these functions of a width sum in the same order, so the bits of a dot product do not
+// depend on which function computes it.
 func (w width) dots(rows, cols int, f format) {
 	name := fmt.Sprintf("dots%dx%d%s%s", rows, cols, f.name, w.suffix)
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(out, a *float32, lda int, b %s, ldb, n int)", f.typ))
@@ -236,12 +243,12 @@ func (w width) dots(rows, cols int, f format) {
 		fmt.Sprintf("The rows are lda elements and ldb %s apart. n is the elements of a row%s.", f.unit(), multiple))
 	out, n := Load(Param("out"), GP64()), Load(Param("n"), GP64())
 	a := pointers(rows, "a", "lda", 4)
-	strideOf := f.size
+	unit := f.size // of ldb, in bytes
 	if f != f32 {
-		strideOf = 1
+		unit = 1
 	}
-	b := pointers(cols, "b", "ldb", strideOf)
-	sums := w.zeros(rows * cols)
+	b := pointers(cols, "b", "ldb", unit)
+	sums := w.zeros(rows * cols) // of row i and column j at i*cols+j; a vector has a sum per lane
 	at := GP64()
 	XORQ(at, at)
 	left := n // the elements of a row that are not summed yet
@@ -251,14 +258,16 @@ func (w width) dots(rows, cols int, f format) {
 	ofB := make([]Op, cols)
 	for j := range cols {
 		m := Mem{Base: b[j], Index: at, Scale: f.size}
-		if ofB[j] = m; rows > 1 || f != f32 { // the elements are used several times, or need converting
-			y := w.vector()
-			f.load(m, y)
-			if f != f32 {
-				PREFETCHT0(Mem{Base: b[j], Index: at, Scale: f.size, Disp: ahead})
-			}
-			ofB[j] = y
+		if rows == 1 && f == f32 { // a single instruction uses the elements, and reads them from memory
+			ofB[j] = m
+			continue
 		}
+		y := w.vector()
+		f.load(m, y)
+		if f != f32 {
+			PREFETCHT0(Mem{Base: b[j], Index: at, Scale: f.size, Disp: ahead})
+		}
+		ofB[j] = y
 	}
 	x := w.vector()
 	for i := range rows {
@@ -274,12 +283,12 @@ func (w width) dots(rows, cols int, f format) {
 	if f == f32 {
 		ADDQ(U32(w.lanes()), left)
 		JZ(LabelRef("done"))
-		load := w.first(left)
+		some := w.partial(left)
 		y := w.vector()
-		for j := range cols { // the mask leaves few registers
-			load(Mem{Base: b[j], Index: at, Scale: 4}, y)
+		for j := range cols { // reads rows of a again and again, because the mask leaves few registers
+			some.load(Mem{Base: b[j], Index: at, Scale: 4}, y)
 			for i := range rows {
-				load(Mem{Base: a[i], Index: at, Scale: 4}, x)
+				some.load(Mem{Base: a[i], Index: at, Scale: 4}, x)
 				VFMADD231PS(y, x, sums[i*cols+j])
 			}
 		}
@@ -290,11 +299,14 @@ func (w width) dots(rows, cols int, f format) {
 	RET()
 }
 
-// putSums generates code that stores the sum of the elements of each vector. There are a multiple of 4 vectors.
+// putSums generates code that stores the sum of the elements of each vector, a number per vector. The number of vectors
+// is a multiple of 4.
 func putSums(out Register, sums []VecVirtual) {
 	for k := 0; k < len(sums); k += 4 {
 		s, t := sums[k:k+4], like(sums[0])
-		add := func(lower, upper func(ops ...Op), a, b VecVirtual) { // a becomes sums of halves of a and of b
+		// add replaces a by sums of neighbouring elements, of a and of b in turns. lower and upper interleave the lower
+		// and the upper elements of each 16 bytes of two vectors.
+		add := func(lower, upper func(ops ...Op), a, b VecVirtual) {
 			lower(b, a, t)
 			upper(b, a, a)
 			VADDPS(t, a, a)
@@ -315,7 +327,7 @@ func putSums(out Register, sums []VecVirtual) {
 }
 
 // pointers generates code that computes the addresses of the first rows of a matrix. base and stride name the
-// parameters with the matrix's address and the distance between rows.
+// parameters with the matrix's address and the distance between rows, in units of size bytes.
 func pointers(rows int, base, stride string, size uint8) []Register {
 	first := Load(Param(base), GP64())
 	list := []Register{first}
@@ -388,7 +400,7 @@ func constant(y VecVirtual, x float32) VecVirtual {
 }
 
 // word generates code that sets all elements of vector y to a 32-bit word, and returns y. If a register has the word
-// already (see keepConstants), it returns that one, which must not be changed.
+// already (see keepConstants), it returns that register instead, which must not be changed, and generates nothing.
 func word(y VecVirtual, bits uint32) VecVirtual {
 	if kept := keptWords[bits]; kept != nil {
 		return kept
@@ -400,8 +412,8 @@ func word(y VecVirtual, bits uint32) VecVirtual {
 	return y
 }
 
-// operand returns a number in all elements of a vector, for the first operand of an instruction. AVX2 has too few
-// registers to keep constants there, so its instructions read the number from memory.
+// operand returns an operand for an instruction: a number in all elements of a vector. It must be the first operand.
+// AVX2 has too few registers for constants, so the operand is in memory there. With AVX-512 it is a register.
 func (w width) operand(x float32) Op {
 	bits := math.Float32bits(x)
 	if w.size == 64 {
@@ -434,7 +446,7 @@ func (w width) doubleOperand(x float64) Op {
 	return doubleVectors[bits]
 }
 
-// keepDoubles is keepConstants for float64 numbers. Only doubleOperand returns them.
+// keepDoubles is keepConstants for float64 numbers. Only doubleOperand uses the kept numbers.
 func (w width) keepDoubles(list ...float64) (end func()) {
 	if w.size == 64 {
 		kept := map[uint64]VecVirtual{}
@@ -453,8 +465,8 @@ var (
 	keptDoubles   map[uint64]VecVirtual
 )
 
-// keepConstants generates code that loads constants into registers before a loop, if there are enough registers. The
-// caller calls end after the loop: later code may use the registers otherwise.
+// keepConstants generates code that loads constants into registers before a loop, if there are enough registers, for
+// function word. The caller calls end after the loop: later code may use the registers otherwise.
 func (w width) keepConstants(list ...float32) (end func()) {
 	if w.size == 64 {
 		kept := map[uint32]VecVirtual{}
@@ -500,16 +512,15 @@ func primitive(name, what string, args int, body func(x, y, z VecVirtual)) {
 	avx2.primitive(name, what, args, body)
 }
 
-// primitive generates the function of a primitive of up to three arguments. It computes lists of n elements, where n is
-// a multiple of the lanes. body generates code that computes a vector of results and leaves them in the first vector.
-// It uses the constants.
+// primitive generates the function of a primitive of float32 numbers, see primitiveOf. constants are numbers that the
+// code of body uses: they are loaded before the loop if there are enough registers.
 func (w width) primitive(name, what string, args int, body func(x, y, z VecVirtual), constants ...float32) {
 	w.primitiveOf(4, name+"Vectors", what, args, body, constants...)
 }
 
-// primitiveOf generates the assembly function of a primitive, which sets out[i] to a function of x[i], y[i] and z[i].
-// size is the bytes of an element, 4 or 8, and args the number of arguments that it reads. body replaces x by the
-// result.
+// primitiveOf generates the assembly function of a primitive, which sets out[i] to a function of x[i], y[i] and z[i]
+// for n elements, a multiple of the lanes. size is the bytes of an element, 4 or 8, and args the number of lists that
+// the function reads. body generates code that replaces vector x by the results.
 func (w width) primitiveOf(size int, name, what string, args int, body func(x, y, z VecVirtual),
 	constants ...float32) {
 	name += w.suffix
@@ -526,7 +537,8 @@ func (w width) primitiveOf(size int, name, what string, args int, body func(x, y
 	XORQ(at, at)
 	CMPQ(at, n)
 	JGE(LabelRef("stop"))
-	defer w.keepConstants(constants...)()
+	endConstants := w.keepConstants(constants...)
+	defer endConstants()
 	Label("next")
 	for i := range args {
 		VMOVUPS(Mem{Base: lists[i], Index: at, Scale: uint8(size)}, in[i])
