@@ -12,83 +12,95 @@ import (
 // without VNNI. The int8 row has a scale for each group of 32. The functions sum integers, and multiply the sums by the
 // scales.
 func byteProducts() {
-	byteDots("Q8_0", 34, 32, 128, func(a operands, b Register, sum VecVirtual) {
-		w, scale := YMM(), YMM()
-		half(Mem{Base: b}, scale)
-		VMULPS(a.scaleOf(0, YMM()), scale, scale)
-		VMOVDQU(Mem{Base: b, Disp: 2}, w)
-		x := YMM()
-		VMOVDQU(a.bytes(0), x)
-		VPSIGNB(w, x, x) // move the signs of w to x, since VPMADDUBSW needs one unsigned operand
-		VPABSB(w, w)
-		addProducts(sum, quads(pairs(w, x)), scale)
-	})
-	byteDots("Q4_0", 18, 32, 8, func(a operands, b Register, sum VecVirtual) {
-		w, scale := YMM(), YMM()
-		half(Mem{Base: b}, scale)
-		VMULPS(a.scaleOf(0, YMM()), scale, scale)
-		VBROADCASTI128(Mem{Base: b, Disp: 2}, w)
-		VPSRLVD(upperHalf(4), w, w)
-		VPAND(filled(0x0f), w, w)
-		addProducts(sum, a.dot(0, w), scale)
-	})
-	byteDots("Q4_K", 144, 256, 0, func(a operands, b Register, sum VecVirtual) {
-		scales, minima := factorsQ4_K(b)
-		VFNMADD231PS(a.sums(), minima, sum)
-		VMULPS(Mem{Base: a.scales}, scales, scales)
-		VMOVUPS(scales, a.local)
-		for g := range 8 {
-			w, scale := YMM(), YMM()
-			VMOVDQU(Mem{Base: b, Disp: 16 + g/2*32}, w)
-			if g%2 == 1 {
-				VPSRLW(Imm(4), w, w)
-			}
-			VPAND(filled(0x0f), w, w)
-			VBROADCASTSS(a.local.Offset(4*g), scale)
-			addProducts(sum, a.dot(g, w), scale)
-		}
-	})
-	byteDots("Q6_K", 210, 256, 32, func(a operands, b Register, sum VecVirtual) {
-		d := scaleQ6_K(b)
-		for i := range 2 { // a scale for each 16 elements
-			scales := YMM()
-			VPMOVSXBD(Mem{Base: b, Disp: 192 + 8*i}, scales)
-			VCVTDQ2PS(scales, scales)
-			VMULPS(d, scales, scales)
-			VMOVUPS(scales, a.local.Offset(32*i))
-		}
-		for g := range 8 {
-			run := g % 4
-			w, high, scale := YMM(), YMM(), YMM()
-			VMOVDQU(Mem{Base: b, Disp: g/4*64 + run%2*32}, w)
-			if run >= 2 {
-				VPSRLW(Imm(4), w, w)
-			}
-			VPAND(filled(0x0f), w, w)
-			VMOVDQU(Mem{Base: b, Disp: 128 + g/4*32}, high)
-			switch run { // move the bit pair to bits 4 and 5
-			case 0:
-				VPSLLW(Imm(4), high, high)
-			case 1:
-				VPSLLW(Imm(2), high, high)
-			case 3:
-				VPSRLW(Imm(2), high, high)
-			}
-			VPAND(filled(0x30), high, high)
-			VPOR(high, w, w)
-			VBROADCASTSD(a.local.Offset(8*g), scale)
-			VPERMPS(scale, loaded(upperHalf(1)), scale)
-			VMULPS(a.scaleOf(g, YMM()), scale, scale)
-			addProducts(sum, a.dot(g, w), scale)
-		}
-	})
+	byteDots("Q8_0", 34, 32, 128, byteDotQ8_0)
+	byteDots("Q4_0", 18, 32, 8, byteDotQ4_0)
+	byteDots("Q4_K", 144, 256, 0, byteDotQ4_K)
+	byteDots("Q6_K", 210, 256, 32, byteDotQ6_K)
 }
 
-// operands has the addresses of the current elements of an int8 row: of the bytes, of the scales of the groups of 32,
-// and of the groups' scaled sums. local is a buffer of 64 bytes.
+// byteDotQ8_0 generates the code of byteDots for a block of Q8_0: levels are signed bytes.
+func byteDotQ8_0(a operands, b Register, sum VecVirtual) {
+	w, scale := YMM(), YMM()
+	half(Mem{Base: b}, scale)
+	VMULPS(a.scaleOf(0, YMM()), scale, scale)
+	VMOVDQU(Mem{Base: b, Disp: 2}, w)
+	x := YMM()
+	VMOVDQU(a.bytes(0), x)
+	VPSIGNB(w, x, x) // move the signs of w to x, since VPMADDUBSW needs one unsigned operand
+	VPABSB(w, w)
+	addProducts(sum, quads(pairs(w, x)), scale)
+}
+
+// byteDotQ4_0 generates the code of byteDots for a block of Q4_0: two levels of 4 bits are in each byte.
+func byteDotQ4_0(a operands, b Register, sum VecVirtual) {
+	w, scale := YMM(), YMM()
+	half(Mem{Base: b}, scale)
+	VMULPS(a.scaleOf(0, YMM()), scale, scale)
+	VBROADCASTI128(Mem{Base: b, Disp: 2}, w)
+	VPSRLVD(upperHalf(4), w, w)
+	VPAND(filled(0x0f), w, w)
+	addProducts(sum, a.dot(0, w), scale)
+}
+
+// byteDotQ4_K generates the code of byteDots for a block of Q4_K: see q4_K.
+func byteDotQ4_K(a operands, b Register, sum VecVirtual) {
+	scales, minima := factorsQ4_K(b)
+	VFNMADD231PS(a.sums(), minima, sum)
+	VMULPS(Mem{Base: a.scales}, scales, scales)
+	VMOVUPS(scales, a.local)
+	for g := range 8 {
+		w, scale := YMM(), YMM()
+		VMOVDQU(Mem{Base: b, Disp: 16 + g/2*32}, w)
+		if g%2 == 1 {
+			VPSRLW(Imm(4), w, w)
+		}
+		VPAND(filled(0x0f), w, w)
+		VBROADCASTSS(a.local.Offset(4*g), scale)
+		addProducts(sum, a.dot(g, w), scale)
+	}
+}
+
+// byteDotQ6_K generates the code of byteDots for a block of Q6_K: see q6_K.
+func byteDotQ6_K(a operands, b Register, sum VecVirtual) {
+	d := scaleQ6_K(b)
+	for i := range 2 { // a scale for each 16 elements
+		scales := YMM()
+		VPMOVSXBD(Mem{Base: b, Disp: 192 + 8*i}, scales)
+		VCVTDQ2PS(scales, scales)
+		VMULPS(d, scales, scales)
+		VMOVUPS(scales, a.local.Offset(32*i))
+	}
+	for g := range 8 {
+		run := g % 4
+		w, high, scale := YMM(), YMM(), YMM()
+		VMOVDQU(Mem{Base: b, Disp: g/4*64 + run%2*32}, w)
+		if run >= 2 {
+			VPSRLW(Imm(4), w, w)
+		}
+		VPAND(filled(0x0f), w, w)
+		VMOVDQU(Mem{Base: b, Disp: 128 + g/4*32}, high)
+		switch run { // move the bit pair to bits 4 and 5
+		case 0:
+			VPSLLW(Imm(4), high, high)
+		case 1:
+			VPSLLW(Imm(2), high, high)
+		case 3:
+			VPSRLW(Imm(2), high, high)
+		}
+		VPAND(filled(0x30), high, high)
+		VPOR(high, w, w)
+		VBROADCASTSD(a.local.Offset(8*g), scale)
+		VPERMPS(scale, loaded(upperHalf(1)), scale)
+		VMULPS(a.scaleOf(g, YMM()), scale, scale)
+		addProducts(sum, a.dot(g, w), scale)
+	}
+}
+
+// operands has the addresses of the current block's elements in an int8 row. The row has a scale for each group of 32
+// elements, and the sum of a group's elements times the scale.
 type operands struct {
 	row, scales, groupSums Register
-	local                  Mem
+	local                  Mem  // 64 bytes
 	lowest                 byte // the lowest level of blocks is -lowest
 }
 
@@ -101,8 +113,8 @@ func (a operands) scaleOf(group int, y VecVirtual) VecVirtual {
 	return y
 }
 
-// dot generates code that computes the dot product of a group with levels, which are unsigned bytes: the lowest level
-// is 0. The elements of the result have sums of four products.
+// dot generates code that computes the dot product of a group of a with levels, as 8 sums of four products. w has the
+// levels plus a.lowest, as unsigned bytes.
 func (a operands) dot(group int, w VecVirtual) VecVirtual {
 	p := pairs(w, a.bytes(group))
 	if a.lowest > 0 {
@@ -123,9 +135,9 @@ func upperHalf(x uint32) Mem {
 	return fills[name]
 }
 
-// byteDots generates the function for a block format. Its blocks have `size` bytes and `elements` elements. block
-// generates code that adds the dot product of a block with the same elements of a to sum. All elements of sum together
-// are the result.
+// byteDots generates the function for a block format, with `elements` elements in `size` bytes. block generates code
+// that adds the products of block b and the same elements of a to the elements of vector sum. At the end, the sum of
+// all elements of that vector is the result.
 func byteDots(format string, size, elements int, lowest byte,
 	block func(a operands, b Register, sum VecVirtual)) {
 	name := "byteDots" + format
@@ -197,8 +209,9 @@ func filled(pattern ...byte) Mem {
 
 var fills = map[string]Mem{}
 
-// roundBytes generates the function that quantizes groups of 32 floats to int8, by the rule of ir.ByteSteps. A group
-// with a float that is not finite gets the scale NaN. The function stores scales and sums, or records with them.
+// roundBytes generates the function that rounds groups of 32 floats to int8, by the rule of ir.ByteSteps. A group
+// with a float that is not finite gets the scale NaN. The function stores scales and sums in lists or, if records is
+// true, in records (see recordScale).
 func roundBytes(records bool) {
 	name, params := "roundBytes", "scales, sums"
 	if records {
@@ -235,20 +248,7 @@ func roundBytes(records bool) {
 	}
 	across(top, func(a, b, c Op) { VMAXPS(a, b, c) })
 	across(bad, func(a, b, c Op) { VADDPS(a, b, c) })
-	// steps is about 127/top: an integer division by the first 16 bits of top's mantissa, then the power of 2.
-	mantissa, steps, power := GP32(), YMM(), YMM()
-	VMOVD(top.AsX(), mantissa)
-	SHRL(Imm(8), mantissa)
-	ANDL(U32(0x7fff), mantissa)
-	ORL(U32(0x8000), mantissa)
-	MOVL(U32(127<<25), EAX)
-	XORL(EDX, EDX)
-	DIVL(mantissa)
-	VCVTSI2SSL(EAX, zero.AsX(), steps.AsX())
-	VPBROADCASTD(steps.AsX(), steps)
-	VANDPS(word(YMM(), 0x7f800000), top, power)
-	VPADDD(word(YMM(), 117<<23), steps, steps)
-	VPSUBD(power, steps, steps)
+	steps := roundingSteps(top, zero)
 	// A group of smaller numbers becomes zeros.
 	VCMPPS(Imm(atLeast), constant(YMM(), 0x1p-118), top, t)
 	VANDPS(t, steps, steps)
@@ -275,11 +275,7 @@ func roundBytes(records bool) {
 	} else {
 		VMOVSS(t.AsX(), Mem{Base: sums})
 	}
-	VPACKSSDW(v[1], v[0], v[0])
-	VPACKSSDW(v[3], v[2], v[2])
-	VPACKSSWB(v[2], v[0], v[0])
-	VPERMD(v[0], loaded(order), v[0])
-	VMOVDQU(v[0], Mem{Base: bytes})
+	packBytes(v, order, bytes)
 	ADDQ(Imm(32), bytes)
 	if records {
 		ADDQ(Imm(recordBytes), scales)
@@ -295,8 +291,36 @@ func roundBytes(records bool) {
 	RET()
 }
 
-// storeSums generates code that stores -128 times the sums of all elements, of a and of b, in a record. a has the first
-// 16 elements of a group, and b the others, in partial sums.
+// roundingSteps generates code that returns about 127/top in each element, as ir.ByteSteps does: an integer division by
+// the first 16 bits of top's mantissa, and then the power of 2. zero is a vector of zeros.
+func roundingSteps(top, zero VecVirtual) VecVirtual {
+	mantissa, steps, power := GP32(), YMM(), YMM()
+	VMOVD(top.AsX(), mantissa)
+	SHRL(Imm(8), mantissa)
+	ANDL(U32(0x7fff), mantissa)
+	ORL(U32(0x8000), mantissa)
+	MOVL(U32(127<<25), EAX)
+	XORL(EDX, EDX)
+	DIVL(mantissa)
+	VCVTSI2SSL(EAX, zero.AsX(), steps.AsX())
+	VPBROADCASTD(steps.AsX(), steps)
+	VANDPS(word(YMM(), 0x7f800000), top, power)
+	VPADDD(word(YMM(), 117<<23), steps, steps)
+	VPSUBD(power, steps, steps)
+	return steps
+}
+
+// packBytes generates code that stores 32 integers, which fit in int8, as bytes.
+func packBytes(v [4]VecVirtual, order Mem, to Register) {
+	VPACKSSDW(v[1], v[0], v[0])
+	VPACKSSDW(v[3], v[2], v[2])
+	VPACKSSWB(v[2], v[0], v[0])
+	VPERMD(v[0], loaded(order), v[0])
+	VMOVDQU(v[0], Mem{Base: to})
+}
+
+// storeSums generates code that stores in a record -128 times the sum of all elements of a group, of its first 16,
+// and of the others. a has partial sums of the first 16 elements, and b of the others.
 func storeSums(a, b VecVirtual, record Register) {
 	all, t := YMM(), YMM()
 	VPADDD(a, b, all)
@@ -316,13 +340,13 @@ func zeroed() VecVirtual {
 	return y
 }
 
-// across generates code that reduces all elements of y by an instruction, and sets all elements to the result.
+// across generates code that reduces the 8 elements of y by instruction `of`, and sets all elements to the result.
 func across(y VecVirtual, of func(a, b, c Op)) {
 	t := YMM()
-	VPERM2F128(Imm(1), y, y, t)
+	VPERM2F128(Imm(1), y, y, t) // exchange the halves
 	of(t, y, y)
-	VPERMILPS(Imm(0x4e), y, t)
+	VPERMILPS(Imm(0x4e), y, t) // exchange pairs
 	of(t, y, y)
-	VPERMILPS(Imm(0xb1), y, t)
+	VPERMILPS(Imm(0xb1), y, t) // exchange neighbours
 	of(t, y, y)
 }

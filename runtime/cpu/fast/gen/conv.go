@@ -38,27 +38,17 @@ func tileInputs() {
 	Label("next")
 	to := GP64()
 	MOVQ(dst, to)
-	// The algorithm takes four sums of two rows of a tile, and then the same sums of the columns of these. Tiles
-	// overlap: tile i has columns 2i to 2i+3.
+	// The algorithm takes four sums of two rows of a tile: 0-2, 1+2, 2-1 and 1-3. Then it takes the same sums of the
+	// columns of these. Tiles overlap: tile i has columns 2i to 2i+3.
 	for _, sum := range []struct {
-		a, b int
+		a, b int // rows
 		of   func(ops ...Op)
-	}{{0, 2, func(ops ...Op) { VSUBPS(ops[0], ops[1], ops[2]) }}, {1, 2, func(ops ...Op) { VADDPS(ops[0], ops[1], ops[2]) }},
-		{2, 1, func(ops ...Op) { VSUBPS(ops[0], ops[1], ops[2]) }},
-		{1, 3, func(ops ...Op) { VSUBPS(ops[0], ops[1], ops[2]) }}} {
+	}{{0, 2, VSUBPS}, {1, 2, VADDPS}, {2, 1, VSUBPS}, {1, 3, VSUBPS}} {
 		x := make([]VecVirtual, 4) // elements 0, 8, 2 and 10 and those after each
 		for i, at := range []int{0, 8, 2, 10} {
 			x[i] = YMM()
 			VMOVUPS(Mem{Base: rows[sum.a], Disp: 4 * at}, x[i])
 			sum.of(Mem{Base: rows[sum.b], Disp: 4 * at}, x[i], x[i])
-		}
-		split := func(a, b VecVirtual) (even, odd VecVirtual) {
-			even, odd = YMM(), YMM()
-			VSHUFPS(Imm(0x88), b, a, even)
-			VPERMPD(Imm(0xd8), even, even)
-			VSHUFPS(Imm(0xdd), b, a, odd)
-			VPERMPD(Imm(0xd8), odd, odd)
-			return even, odd
 		}
 		// Columns 2i, 2i+1, 2i+2 and 2i+3 of 8 tiles i are e0, o0, e1 and o1.
 		e0, o0 := split(x[0], x[1])
@@ -85,6 +75,16 @@ func tileInputs() {
 	JNZ(LabelRef("next"))
 	VZEROUPPER()
 	RET()
+}
+
+// split generates code that returns the even and the odd ones of the 16 elements of a and then b.
+func split(a, b VecVirtual) (even, odd VecVirtual) {
+	even, odd = YMM(), YMM()
+	VSHUFPS(Imm(0x88), b, a, even)
+	VPERMPD(Imm(0xd8), even, even)
+	VSHUFPS(Imm(0xdd), b, a, odd)
+	VPERMPD(Imm(0xd8), odd, odd)
+	return even, odd
 }
 
 // tileResults generates the assembly function that computes the results of Winograd's algorithm F(2x2,3x3) from its
@@ -178,8 +178,8 @@ func allBelow() {
 	RET()
 }
 
-// convTile generates the assembly function that computes a tile of a convolution: neighbouring positions of a few
-// vectors, for blocks of 4 channels.
+// convTile generates the assembly function that computes a tile of a convolution: as many neighbouring positions as the
+// given number of vectors has elements, for blocks of 4 channels.
 func convTile(vectors int) {
 	name := fmt.Sprintf("convTile%d", vectors)
 	TEXT(name, NOSPLIT, "func(out *float32, stride int, in *float32, offsets *int32, n int, weights *float32, skip, "+

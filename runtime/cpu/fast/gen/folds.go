@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"math/bits"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -13,12 +12,12 @@ import (
 // foldOf describes how elements are folded: the functions of a reducer, see foldRows and foldEach.
 type foldOf struct {
 	name, what string
-	// step folds a vector of float64 numbers into results, and merge folds results into others.
+	// step folds a vector x of float64 elements into results acc, and merge folds results x into results acc.
 	step, merge func(x, acc VecVirtual)
-	// narrow folds a vector of float32 elements into float32 results. It is nil if that would change the errors.
-	// foldRows makes the result NaN if an element is.
+	// narrow is an instruction that folds float32 elements into float32 results, or nil if these would be less exact. It
+	// may ignore NaN: foldNarrow makes the result NaN if an element is.
 	narrow func(ops ...Op)
-	words  func(ops ...Op) // the same for words
+	words  func(ops ...Op) // the same for words, as long as results are elements
 	// ofWords says that functions for words exist too.
 	ofWords bool
 	// running is the name of the scan, or "", and first its result for no elements.
@@ -80,7 +79,8 @@ func (w width) wideFolds() {
 // longFolds returns the folds of long words.
 func (w width) longFolds() []foldOf {
 	add := func(x, acc VecVirtual) { VPADDQ(x, acc, acc) }
-	// extreme returns the code for an instruction of AVX-512, or for a comparison that says which operand stays.
+	// extreme returns a step: with AVX-512 the instruction `of`, and otherwise a comparison that sets mask where x
+	// replaces acc.
 	extreme := func(of func(ops ...Op), compare func(x, acc, mask VecVirtual)) func(x, acc VecVirtual) {
 		return func(x, acc VecVirtual) {
 			if w.size == 64 {
@@ -169,10 +169,10 @@ func (w width) foldRows(f foldOf, t folded) {
 	RET()
 }
 
-// foldWide generates the loop over the n elements of a row at x, converted to float64. It returns the results by lane.
-// n is a positive multiple of w.lanes(). begin has the value that f starts with, in each lane. The loop prefetches the
-// elements at ahead, and counts the elements in `at`, which is 0 before. It has two accumulators, one for each half of
-// a vector of float32, so that steps need not wait for each other.
+// foldWide generates the loop over the n elements of a row at x, converted to float64, and returns a vector that has a
+// result per lane. n is a positive multiple of w.lanes(). begin has the result for no elements, in each lane. The loop
+// prefetches the elements at ahead, and counts the elements in `at`, which is 0 before. It has two accumulators, one for
+// each half of a vector of float32, so that a step need not wait for the step before.
 func (w width) foldWide(f foldOf, x, ahead, at, n Register, begin VecVirtual, t folded) VecVirtual {
 	acc, y := [2]VecVirtual{w.vector(), w.vector()}, w.vector()
 	for _, a := range acc {
@@ -256,7 +256,7 @@ func (w width) foldEach(f foldOf, t folded) {
 	out, x, n := Load(Param("results"), GP64()), Load(Param("x"), GP64()), Load(Param("n"), GP64())
 	rows, apart := Load(Param("rows"), GP64()), Load(Param("apart"), GP64())
 	from, row, ahead, y, acc := GP64(), GP64(), GP64(), w.vector(), [2]VecVirtual{w.vector(), w.vector()}
-	SHLQ(Imm(uint64(bits.Len(uint(t.bytes))-1)), apart)
+	SHLQ(Imm(log2(t.bytes)), apart)
 	MOVQ(apart, ahead)
 	IMULQ(rows, ahead)
 	Label("next")

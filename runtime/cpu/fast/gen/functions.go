@@ -142,8 +142,9 @@ func (w width) expBelow(x VecVirtual) {
 }
 
 // expOfSum generates code that replaces x, of at most 0, by e^x, as a term of a sum that also has the term 1. Terms
-// below e^-87 become e^-87: added to 1, that changes nothing in float64. So 2^n is always a normal float32. AVX2
-// rounds by adding 1.5*2^23, which leaves n in the lowest bits. The polynomial has a shorter chain of instructions.
+// below e^-87 become e^-87: added to 1, that changes nothing in float64. So 2^n is always a normal float32. With AVX2,
+// the code rounds to the integer n by adding 1.5*2^23, which leaves n in the lowest bits, and computes parts of the
+// polynomial independently of each other.
 func (w width) expOfSum(x VecVirtual) {
 	if w.size == 64 { // scaling takes one instruction
 		w.expBelow(x)
@@ -223,8 +224,8 @@ func (w width) expm1(x VecVirtual) {
 	w.blend(far, x, p, x)
 }
 
-// split generates code that splits positive numbers x into 2^e m, where m is from sqrt(1/2) to sqrt(2), and returns m
-// and the words e.
+// split generates code that splits positive numbers x into 2^e m, with m from sqrt(1/2) to sqrt(2). It returns m, and e
+// as words.
 func (w width) split(x VecVirtual) (m, e VecVirtual) {
 	m, e = w.vector(), w.vector()
 	tiny := w.compare(less, x, w.bits(0x00800000)) // subnormal: multiply by 2^24 before, and subtract 24 from e
@@ -324,10 +325,10 @@ func (w width) sine(x VecVirtual, cosine bool) {
 	}
 }
 
-// reduceHalfPi generates code that returns r, a positive x less the nearest multiple of pi/2, and quadrant, words
-// with the two lowest bits of that multiple (after Payne and Hanek 1983). It computes in float64. 2/pi is split into
-// a number of 29 bits, which x multiplies exactly, and a rest. For large x the tables have only the digits of 2/pi
-// that change the result modulo 4.
+// reduceHalfPi generates code that returns r = x - n*pi/2 for positive x, where n is the integer nearest to x*2/pi, and
+// quadrant, words with the two lowest bits of n (after Payne and Hanek 1983). It computes in float64. 2/pi is split into
+// a number of 29 bits, whose product with x is exact, and a rest. For large x, tables have only the digits of 2/pi that
+// change n modulo 4.
 func (w width) reduceHalfPi(x VecVirtual) (r, quadrant VecVirtual) {
 	hi, lo := turns()
 	var highs, lows [2]VecVirtual
@@ -387,8 +388,8 @@ func (w width) reduceHalfPi(x VecVirtual) (r, quadrant VecVirtual) {
 	return w.join(rests), w.join(multiples)
 }
 
-// turns returns tables of 2/pi by the exponent of a float. hi has the first 29 bits of the digits that matter for
-// that exponent, and lo the rest. The first entries have all digits.
+// turns returns tables of 2/pi by the exponent bits of a float. hi has the first 29 bits of the digits that matter for
+// that exponent, and lo the rest of these digits. The first entries have all digits.
 func turns() (hi, lo Mem) {
 	if turnsOf[0].Symbol.Name != "" {
 		return turnsOf[0], turnsOf[1]
@@ -473,8 +474,8 @@ func (w width) double(x float64) VecVirtual {
 
 var doubleWords = map[uint64]Mem{}
 
-// atan generates code that replaces x by its arc tangent. Beyond tan(pi/8) the polynomial's argument is (x-1)/(x+1),
-// and beyond 1 it is computed from 1/x (Moshier, Cephes atanf.c).
+// atan generates code that replaces x by its arc tangent, for |x| = t: pi/2 - atan(1/t) for t above 1, and pi/4 +
+// atan((t-1)/(t+1)) for t above tan(pi/8). The rest is a polynomial (Moshier, Cephes atanf.c).
 func (w width) atan(x VecVirtual) {
 	t, signs := w.magnitude(x)
 	one, y := w.constant(1), w.vector()

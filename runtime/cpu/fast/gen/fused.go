@@ -82,8 +82,9 @@ var fusedOps = []fusedOp{
 
 // fusedSteps generates the function that computes primitives one after the other, in registers: all steps for some
 // vectors, then all steps for the next vectors. It takes four vectors at a time, then single ones, and then the
-// elements after the last whole vector. A step is three words: its op, the address of its operand, and a mask of the
-// index at which the operand's vectors begin. Op 0 loads the results and op 1 stores them.
+// elements after the last whole vector. A step is three words: its op, the address of its operand's list, and a mask
+// that gives the index in the list from the index of the vectors' first element. Op 0 loads the results, op 1 stores
+// them, and the others are fusedOps.
 func (w width) fusedSteps() {
 	TEXT("fusedSteps"+w.suffix, NOSPLIT, "func(steps *int, count, n int)")
 	Doc("fusedSteps"+w.suffix+" applies count steps to n elements, see fusedStep. It reads operands that are the same for all",
@@ -140,15 +141,17 @@ func (w width) fusedSteps() {
 		}
 		next()
 		Label(tile.name + "compute")
+		const firstOp = 2
 		for k, f := range fusedOps {
-			other := fmt.Sprintf("%sop%d", tile.name, k+3)
-			if k+1 < len(fusedOps) {
-				CMPQ(op, Imm(uint64(k+2)))
+			other := fmt.Sprintf("%sop%d", tile.name, firstOp+k+1)
+			isLast := k == len(fusedOps)-1 // the op is this one if it is none of the others
+			if !isLast {
+				CMPQ(op, Imm(uint64(firstOp+k)))
 				JNE(LabelRef(other))
 			}
 			for i := range x {
-				var y Op
-				if y = operand(i); f.operand && part.mask != nil { // an instruction would read beyond the part
+				var y Op = operand(i)
+				if f.operand && part.mask != nil { // an instruction would read beyond the part
 					v := w.vector()
 					part.load(operand(i), v)
 					y = v
@@ -156,7 +159,7 @@ func (w width) fusedSteps() {
 				f.of(w, x[i], y)
 			}
 			next()
-			if k+1 < len(fusedOps) {
+			if !isLast {
 				Label(other)
 			}
 		}

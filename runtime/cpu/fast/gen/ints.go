@@ -8,7 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// group is four bytes of neighbouring elements along the contraction axis, which an instruction multiplies and adds.
+// group is a kind of groups: four bytes with neighbouring elements along the contraction axis. An instruction multiplies
+// two groups element by element and adds up the products.
 type group struct {
 	name  string // in the names of functions
 	elems string // what they are
@@ -16,7 +17,7 @@ type group struct {
 	multiplyAdd func(a, b, sum VecVirtual)
 }
 
-// Pairs of 16-bit integers represent products of all 8-bit integers.
+// pairsOfWords are groups of two 16-bit integers, which represent all signed and unsigned 8-bit integers.
 var pairsOfWords = group{"pairs", "2 signed 16-bit integers", func(a, b, sum VecVirtual) {
 	p := like(sum)
 	VPMADDWD(a, b, p)
@@ -278,7 +279,8 @@ func (w width) ints(rows int, g group) {
 		}
 		LEAQ(Mem{Base: out, Index: apart, Scale: 4}, out)
 	}
-	// These two are counted in the memory of the arguments, to spare registers.
+	// The memory of two arguments counts where the next panel's results begin and how many panels are left: there are
+	// not enough registers.
 	first, left := NewParamAddr("out", 0), NewParamAddr("panels", 64)
 	ADDQ(U32(w.size*intColumns), first)
 	ADDQ(U32(w.size*intColumns), b)

@@ -9,26 +9,27 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// The functions of this file multiply int8 rows by 16 rows of blocks at a time: a vector of 64 bytes has 32 bits for
-// each row of blocks. These are four neighbouring levels, which VPDPBUSD multiplies by the same four elements of the
-// int8 row, or the sum of such products. A scale is an element of a vector, too. So no sum crosses a vector.
+// The functions of this file multiply int8 rows by 16 rows of blocks at a time: lane i of a vector, which has 32 bits,
+// belongs to row i of blocks. A vector of levels has four neighbouring levels in each lane. VPDPBUSD multiplies these
+// by the same four elements of the int8 row, and adds the products to a vector of sums. A vector of scales has a
+// scale in each lane. So no sum crosses a vector.
 //
-// The functions read interleaved blocks: of 16 rows, first the blocks at the start, then the next ones. Word i of a
-// block follows word i of the rows before, so a vector holds the words of 16 rows, and memory is read in order. An f16
-// of a block follows those of the rows before, too. Several int8 rows can share the decoded levels: a panel is the
-// levels of 16 rows of blocks in memory, in the order in which vectors hold them.
+// The functions read interleaved blocks: the first block of each of 16 rows, then the second block of each, and so on.
+// Of these 16 blocks, memory has word 0 of each, then word 1 of each, and so on; an f16 takes the place of a word. So a
+// vector holds a word of 16 rows, and memory is read in order. Several int8 rows can share the decoded levels: a panel
+// is the levels of 16 rows of blocks in memory, in the order in which vectors hold them.
 //
-// VPDPBUSD takes levels as unsigned bytes. Subtracting the lowest level from the levels adds a multiple of the sum of
-// the int8 row's elements to the results, so the sums of integers begin with the negative of that. All functions
-// of a format add the same numbers in the same order. So results do not depend on the function.
+// VPDPBUSD takes levels as unsigned bytes: a level plus f.lowest. That adds f.lowest times the sum of the int8 row's
+// elements to the result, so the sums of integers begin with minus that. All functions of a format add the same numbers
+// in the same order. So results do not depend on the function.
 
 // panelFormat is a block format.
 type panelFormat struct {
 	name            string
 	bytes, elements int
 	share           int  // elements that share a scale: 16 or 32
-	minima          bool // whether each 32 elements have a minimum, which the levels times the scale are added to
-	lowest          int  // a level is an unsigned byte minus this
+	minima          bool // whether each 32 elements have a minimum, which is subtracted from the levels times the scale
+	lowest          int  // minus the lowest level: a level is an unsigned byte minus this
 	halfAt          int  // the offset of the block's f16, if its size is no multiple of 4
 	// block generates code that decodes a block. It calls emit for each `share` elements, in order.
 	block func(from source, emit func(part))
@@ -183,94 +184,107 @@ func nibbles(bytes VecVirtual, upper bool) VecVirtual {
 	return y
 }
 
+// panelFormats has the block formats of panels.
 var panelFormats = []panelFormat{
-	{name: "Q8_0", bytes: 34, elements: 32, share: 32, lowest: 128, block: func(c source, emit func(part)) {
-		scale, words := c.halves(0), append4(c.words(2), c.words(18))
-		emit(part{scale: scale, levels: func(i int) VecVirtual {
-			VPXORD(filledWide(0x80), words[i], words[i])
-			return words[i]
-		}})
-	}},
-	{name: "Q4_0", bytes: 18, elements: 32, share: 32, lowest: 8, block: func(c source, emit func(part)) {
-		scale, words := c.halves(0), c.words(2)
-		emit(part{scale: scale, levels: func(i int) VecVirtual { return nibbles(words[i%4], i >= 4) }})
-	}},
-	{name: "Q4_K", bytes: 144, elements: 256, share: 32, minima: true, block: func(c source, emit func(part)) {
-		head := c.words(0) // an f16 for scales and one for minima, and then words as factorsQ4_K describes them
-		var factors [2]VecVirtual
-		for i := range factors {
-			f := ZMM()
-			if i == 1 {
-				VPSRLD(Imm(16), head[0], head[0])
-			}
-			VPMOVDW(head[0], f.AsY())
-			VCVTPH2PS(f.AsY(), f)
-			factors[i] = f
+	{name: "Q8_0", bytes: 34, elements: 32, share: 32, lowest: 128, block: partsQ8_0},
+	{name: "Q4_0", bytes: 18, elements: 32, share: 32, lowest: 8, block: partsQ4_0},
+	{name: "Q4_K", bytes: 144, elements: 256, share: 32, minima: true, block: partsQ4_K},
+	{name: "Q6_K", bytes: 210, elements: 256, share: 16, lowest: 32, halfAt: 208, block: partsQ6_K},
+}
+
+// partsQ8_0 decodes a block of Q8_0: an f16 scale, and 32 signed bytes.
+func partsQ8_0(c source, emit func(part)) {
+	scale, words := c.halves(0), append4(c.words(2), c.words(18))
+	emit(part{scale: scale, levels: func(i int) VecVirtual {
+		VPXORD(filledWide(0x80), words[i], words[i])
+		return words[i]
+	}})
+}
+
+// partsQ4_0 decodes a block of Q4_0: an f16 scale, and 32 levels of 4 bits, two in each byte.
+func partsQ4_0(c source, emit func(part)) {
+	scale, words := c.halves(0), c.words(2)
+	emit(part{scale: scale, levels: func(i int) VecVirtual { return nibbles(words[i%4], i >= 4) }})
+}
+
+// partsQ4_K decodes a block of Q4_K, see q4_K.
+func partsQ4_K(c source, emit func(part)) {
+	head := c.words(0) // an f16 for scales and one for minima, and then words as factorsQ4_K describes them
+	var factors [2]VecVirtual
+	for i := range factors {
+		f := ZMM()
+		if i == 1 {
+			VPSRLD(Imm(16), head[0], head[0])
 		}
-		for pair := range 4 {
-			words := append4(c.words(16+32*pair), c.words(32+32*pair))
-			for upper := range 2 {
-				g := 2*pair + upper
-				var of [2]VecVirtual // the scale and the minimum
-				for i := range of {
-					of[i] = bits32(head[1+i], 8*(g%4), 6)
-					if g >= 4 {
-						of[i] = bits32(head[3], 8*(g-4)+4*i, 4)
-						top := bits32(head[1+i], 8*(g-4)+6, 2)
-						VPSLLD(Imm(4), top, top)
-						VPORD(top, of[i], of[i])
-					}
-					VCVTDQ2PS(of[i], of[i])
-					VMULPS(factors[i], of[i], of[i])
+		VPMOVDW(head[0], f.AsY())
+		VCVTPH2PS(f.AsY(), f)
+		factors[i] = f
+	}
+	for pair := range 4 {
+		words := append4(c.words(16+32*pair), c.words(32+32*pair))
+		for upper := range 2 {
+			g := 2*pair + upper
+			var of [2]VecVirtual // the scale and the minimum
+			for i := range of {
+				of[i] = bits32(head[1+i], 8*(g%4), 6)
+				if g >= 4 {
+					of[i] = bits32(head[3], 8*(g-4)+4*i, 4)
+					top := bits32(head[1+i], 8*(g-4)+6, 2)
+					VPSLLD(Imm(4), top, top)
+					VPORD(top, of[i], of[i])
 				}
-				emit(part{of[0], of[1], func(i int) VecVirtual { return nibbles(words[i], upper == 1) }})
+				VCVTDQ2PS(of[i], of[i])
+				VMULPS(factors[i], of[i], of[i])
 			}
+			emit(part{of[0], of[1], func(i int) VecVirtual { return nibbles(words[i], upper == 1) }})
 		}
-	}},
-	{name: "Q6_K", bytes: 210, elements: 256, share: 16, lowest: 32, halfAt: 208, block: func(c source, emit func(part)) {
-		scales, room := c.words(192), AllocLocal(5*64)
-		for i, s := range append(scales[:], c.halves(208)) {
-			VMOVDQU32(s, room.Offset(64*i))
-		}
-		for half := range 2 {
-			low := append(append4(c.words(64*half), c.words(64*half+16)),
-				append4(c.words(64*half+32), c.words(64*half+48))...)
-			high := append4(c.words(128+32*half), c.words(144+32*half))
-			for of16 := range 8 {
-				run, at := of16/2, 8*half+of16
-				scale := ZMM()
-				VMOVDQU32(room.Offset(64*(at/4)), scale)
-				if at%4 < 3 {
-					VPSLLD(Imm(uint64(24-8*(at%4))), scale, scale)
+	}
+}
+
+// partsQ6_K decodes a block of Q6_K, see q6_K.
+func partsQ6_K(c source, emit func(part)) {
+	scales, room := c.words(192), AllocLocal(5*64)
+	for i, s := range append(scales[:], c.halves(208)) {
+		VMOVDQU32(s, room.Offset(64*i))
+	}
+	for half := range 2 {
+		low := append(append4(c.words(64*half), c.words(64*half+16)),
+			append4(c.words(64*half+32), c.words(64*half+48))...)
+		high := append4(c.words(128+32*half), c.words(144+32*half))
+		for of16 := range 8 {
+			run, at := of16/2, 8*half+of16
+			scale := ZMM()
+			VMOVDQU32(room.Offset(64*(at/4)), scale)
+			if at%4 < 3 {
+				VPSLLD(Imm(uint64(24-8*(at%4))), scale, scale)
+			}
+			VPSRAD(Imm(24), scale, scale)
+			VCVTDQ2PS(scale, scale)
+			VMULPS(room.Offset(64*4), scale, scale)
+			emit(part{scale: scale, levels: func(i int) VecVirtual {
+				i += of16 % 2 * 4
+				y, t := nibbles(low[run%2*8+i], run >= 2), ZMM()
+				switch run { // move the bit pair to bits 4 and 5
+				case 0:
+					VPSLLD(Imm(4), high[i], t)
+				case 1:
+					VPSLLD(Imm(2), high[i], t)
+				case 2:
+					t = high[i]
+				case 3:
+					VPSRLD(Imm(2), high[i], t)
 				}
-				VPSRAD(Imm(24), scale, scale)
-				VCVTDQ2PS(scale, scale)
-				VMULPS(room.Offset(64*4), scale, scale)
-				emit(part{scale: scale, levels: func(i int) VecVirtual {
-					i += of16 % 2 * 4
-					y, t := nibbles(low[run%2*8+i], run >= 2), ZMM()
-					switch run { // move the bit pair to bits 4 and 5
-					case 0:
-						VPSLLD(Imm(4), high[i], t)
-					case 1:
-						VPSLLD(Imm(2), high[i], t)
-					case 2:
-						t = high[i]
-					case 3:
-						VPSRLD(Imm(2), high[i], t)
-					}
-					if run == 2 {
-						t = ZMM()
-						VPANDD(filledWide(0x30), high[i], t)
-					} else {
-						VPANDD(filledWide(0x30), t, t)
-					}
-					VPORD(t, y, y)
-					return y
-				}})
-			}
+				if run == 2 {
+					t = ZMM()
+					VPANDD(filledWide(0x30), high[i], t)
+				} else {
+					VPANDD(filledWide(0x30), t, t)
+				}
+				VPORD(t, y, y)
+				return y
+			}})
 		}
-	}},
+	}
 }
 
 // append4 returns the vectors of two lists.
@@ -420,8 +434,8 @@ func (f panelFormat) partBytes() int {
 	return n
 }
 
-// pack generates the assembly function that makes a panel of interleaved blocks. The levels of a panel are bytes minus
-// 128.
+// pack generates the assembly function that makes a panel of interleaved blocks. A byte of a panel is a level plus 128,
+// for any format.
 func (f panelFormat) pack() {
 	name := "blocksPack" + f.name + avx512.suffix
 	TEXT(name, NOSPLIT, "func(panel, b *byte, n int)")
@@ -475,12 +489,10 @@ func (f panelFormat) tile(rows int) {
 	TESTQ(n, n)
 	JZ(LabelRef("stop"))
 	levels, scale := ZMM(), ZMM()
+	record := func(i, disp int) Mem { return rowAt(records[i/4], ofRecords[0], ofRecords[1], i%4, disp) } // of row i
 	for part := range 32 / f.share {
-		record := func(i int) func(disp int) Mem {
-			return func(disp int) Mem { return rowAt(records[i/4], ofRecords[0], ofRecords[1], i%4, disp) }
-		}
-		for i := range rows { // -128 times the sum of the elements of a, see pack
-			VPBROADCASTD(record(i)(f.recordOf(part)), sums[i])
+		for i := range rows { // the sums begin with -128 times the sum of the elements of a, see pack
+			VPBROADCASTD(record(i, f.recordOf(part)), sums[i])
 		}
 		at := part * f.partBytes()
 		for k := range f.share / 4 {
@@ -497,7 +509,7 @@ func (f panelFormat) tile(rows int) {
 			VMOVDQU32(Mem{Base: panel, Disp: at + 64}, levels)
 		}
 		for i := range rows {
-			addPart(results[i], sums[i], scale, minimum, record(i))
+			addPart(results[i], sums[i], scale, minimum, func(disp int) Mem { return record(i, disp) })
 		}
 	}
 	ADDQ(U32(32/f.share*f.partBytes()), panel)

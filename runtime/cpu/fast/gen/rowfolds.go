@@ -10,20 +10,20 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// rowFold is a function that computes all steps of an op that folds rows, one row after the other. If the rows are
-// columns, it computes as many as a vector has lanes at a time, and each lane has the elements of one row.
+// rowFold is the code of a function that computes all steps of an op that folds rows, one row after the other. If the
+// rows are columns, it computes as many rows at a time as a vector has lanes: lane i has the elements of row i.
 type rowFold struct {
 	*rowLoop
-	*columnRows // nil if the elements of a row are neighbours
-	out         Register
-	eps         Mem
-	lists       []Register
+	*columnRows            // nil if the elements of a row are neighbours
+	out         Register   // the results
+	eps         Mem        // the op's attribute
+	lists       []Register // a factor and a summand of the results, or none
 }
 
-// values is a block of values: a vector of float32, or two of float64.
+// values is a block of values: as many as a vector has lanes of float32, in a vector of float32 or two of float64.
 type values []VecVirtual
 
-// parts has the wanted part of each vector of a block.
+// parts says which elements of a block to load or store: for each vector of the block, all or its first ones.
 type parts []*partial
 
 // floats is a type of elements, with its instructions.
@@ -40,6 +40,9 @@ var (
 
 // areWide reports whether the elements are float64.
 func (t floats) areWide() bool { return t.bytes == 8 }
+
+// log2 returns the logarithm of n, a power of 2: by how many bits to shift a number of elements of n bytes.
+func log2(n int) uint64 { return uint64(bits.Len(uint(n)) - 1) }
 
 // pointer is the type of a list of elements.
 func (t floats) pointer() string { return fmt.Sprintf("*float%d", 8*t.bytes) }
@@ -92,25 +95,26 @@ func (p parts) store(y values, to Mem) {
 	}
 }
 
-// operate generates code that replaces y by the results of an instruction: with x as its first operand.
+// operate generates code that replaces y by the results of an instruction on y and x, for example y-x.
 func operate(of func(ops ...Op), x, y values) {
 	for i := range y {
 		of(x[i], y[i], y[i])
 	}
 }
 
-// columnRows describes rows in the form of package fast's columnBlock: a vector has one element of each of some
-// rows, and the vectors of the next elements follow. A function may change them. One pass over them also prefetches
-// two matrices: the elements of the next call, and the place of the results. So memory works while the processor
-// computes.
+// columnRows describes rows in the form of package fast's columnBlock: a vector has element 0 of each of some rows, the
+// next vector has element 1, and so on. A function may change them. One pass over them also prefetches two matrices:
+// the elements of the next call, and the place of the results. So memory works while the processor computes.
 type columnRows struct {
-	end       Register // the bytes of n vectors
-	ahead     Register
-	far, from Register // from is `far` times the number of the pass's element
-	reduces   bool     // whether a row has one result; then out has the results
+	end     Register // the bytes of n vectors
+	ahead   Register // the matrix of the next call
+	far     Register // the distance between rows of the matrices, in bytes
+	from    Register // far times the number of the pass's element
+	reduces bool     // whether a row has one result; otherwise the place of the results is prefetched
 }
 
-// number is a float64 number of a row: a scalar, or of columns a vector for each half of the rows.
+// number is a float64 number of each row that is computed at a time: a scalar in an XMM register for one row. For
+// columns it is two vectors, each for half of the rows.
 type number []VecVirtual
 
 // rowFolds generates the functions of ops such as softmax, which compute a row from folds of it; see rowFolds in
@@ -118,15 +122,15 @@ type number []VecVirtual
 // first list, and the second is added.
 func (w width) rowFolds(t floats) {
 	for _, f := range []rowFoldOf{
-		{"softmax", "e^(x-max)/sum(e^(x-max))", 0, true, false, (*rowFold).softmax, nil},
-		{"logSoftmax", "x-max-log(sum(e^(x-max)))", 0, true, false, nil, (*rowFold).logSoftmax},
-		{"logSumExp", "max+log(sum(e^(x-max)))", 0, true, true, nil, (*rowFold).logSumExp},
-		{"variance", "sum((x-mean)^2)/max(n-eps, 0)", 0, false, true, (*rowFold).variance, nil},
-		{"l2Normalize", "x/max(sqrt(sum(x^2)), eps)", 0, false, false,
-			func(f *rowFold) number { return f.rootMeanSquare(true) }, nil},
-		{"rmsNorm", "x/sqrt(mean(x^2)+eps)", 1, false, false,
-			func(f *rowFold) number { return f.rootMeanSquare(false) }, nil},
-		{"layerNorm", "(x-mean)/sqrt(variance+eps)", 2, false, false, (*rowFold).layerNorm, nil},
+		{name: "softmax", what: "e^(x-max)/sum(e^(x-max))", exps: true, row: (*rowFold).softmax},
+		{name: "logSoftmax", what: "x-max-log(sum(e^(x-max)))", exps: true, late: (*rowFold).logSoftmax},
+		{name: "logSumExp", what: "max+log(sum(e^(x-max)))", exps: true, reduces: true, late: (*rowFold).logSumExp},
+		{name: "variance", what: "sum((x-mean)^2)/max(n-eps, 0)", reduces: true, row: (*rowFold).variance},
+		{name: "l2Normalize", what: "x/max(sqrt(sum(x^2)), eps)",
+			row: func(f *rowFold) number { return f.rootMeanSquare(true) }},
+		{name: "rmsNorm", what: "x/sqrt(mean(x^2)+eps)", lists: 1,
+			row: func(f *rowFold) number { return f.rootMeanSquare(false) }},
+		{name: "layerNorm", what: "(x-mean)/sqrt(variance+eps)", lists: 2, row: (*rowFold).layerNorm},
 	} {
 		for lists := range f.lists + 1 {
 			w.rowFold(t, f, lists)
@@ -181,7 +185,8 @@ func (w width) rowFold(t floats, of rowFoldOf, lists int) {
 	eps, _ := Param("eps").Resolve()
 	f.eps = eps.Addr
 	f.some = w.parts(t, f.rest)
-	defer f.keepConstants(of.exps)()
+	endConstants := f.keepConstants(of.exps)
+	defer endConstants()
 	if of.late != nil {
 		f.batches(of, checks)
 	} else {
@@ -216,13 +221,14 @@ func (f *rowFold) nextRow(of rowFoldOf, results bool) {
 	}
 }
 
-// batches generates a loop over rows in batches, so that one vector takes the logarithms of a whole batch. The
-// logarithm of a single row would take as long as the exponentials of four vectors.
+// batches generates a loop over batches of rows: first the folds of each row, then the logarithms of all sums of the
+// batch in vectors, and then the results of each row. The logarithm of a single row would take as long as the
+// exponentials of four vectors.
 func (f *rowFold) batches(of rowFoldOf, checks Register) {
 	const batch = 8
 	greatest, sums := AllocLocal(f.bytes*batch), AllocLocal(8*batch)
-	count, k, back := GP64(), GP64(), GP64()
-	each := func(name string, body func()) {
+	count, k, back := GP64(), GP64(), GP64() // rows of the batch, the number of a row, and the way back in bytes
+	each := func(name string, body func()) { // generates a loop over the rows of the batch
 		XORQ(k, k)
 		Label(name)
 		body()
@@ -257,7 +263,7 @@ func (f *rowFold) batches(of rowFoldOf, checks Register) {
 	}
 	MOVQ(count, back) // to the first row of the batch
 	IMULQ(f.n, back)
-	SHLQ(Imm(uint64(bits.Len(uint(f.bytes))-1)), back)
+	SHLQ(Imm(log2(f.bytes)), back)
 	SUBQ(back, f.x)
 	each("late", func() {
 		top, log := f.repeated(greatest.Idx(k, uint8(f.bytes))), XMM()
@@ -355,7 +361,7 @@ func (w width) columnsMoved(t floats) {
 		// whole is the size of a row's whole vectors, in bytes. rest counts the elements after them. step is the
 		// distance between two blocks of a row.
 		n, apart, whole, rest, step := load("n"), load("apart"), load("cols"), GP64(), GP64()
-		shift := Imm(uint64(bits.Len(uint(t.bytes)) - 1))
+		shift := Imm(log2(t.bytes))
 		SHLQ(shift, apart)
 		MOVQ(whole, rest)
 		ANDQ(Imm(uint64(w.lanes()-1)), rest)
@@ -399,7 +405,7 @@ func (w width) newColumns(t floats) *rowFold {
 	load := func(name string) Register { return Load(Param(name), GP64()) }
 	f := &rowFold{rowLoop: &rowLoop{width: w, floats: t, x: load("x"), n: load("n"), at: GP64()},
 		columnRows: &columnRows{end: GP64(), ahead: load("ahead"), far: load("far"), from: GP64()}}
-	SHLQ(Imm(uint64(bits.Len(uint(t.bytes))-1)), f.far)
+	SHLQ(Imm(log2(t.bytes)), f.far)
 	IMUL3Q(U32(f.blockBytes()), f.n, f.end)
 	return f
 }
@@ -483,8 +489,8 @@ func (f *rowFold) store(p parts, y values) {
 	p.store(y, f.place())
 }
 
-// broadcast generates code that returns a number, rounded to the elements' type, in all elements of a block, or in the
-// column's.
+// broadcast generates code that returns a block in which each element is the number of its row, rounded to the
+// elements' type.
 func (f *rowFold) broadcast(x number) values {
 	switch {
 	case f.columnRows != nil && f.areWide():
@@ -503,7 +509,8 @@ func (f *rowFold) broadcast(x number) values {
 	return values{to}
 }
 
-// wide generates code that returns as float64 the number that all elements of a block have, or those of the columns.
+// wide generates code that does the opposite of broadcast: it returns the number of each row, as float64, from a
+// block in which each element has the number of its row.
 func (f *rowFold) wide(x values) number {
 	switch {
 	case f.columnRows != nil && f.areWide():
@@ -525,7 +532,8 @@ func (f *rowFold) wide(x values) number {
 	return to
 }
 
-// total generates code that returns the sum of the elements of two vectors of float64 numbers, or those of the columns.
+// total generates code that returns the sum of each row: of all elements of two vectors of float64 numbers or, for
+// columns, the vectors, which have a sum per lane.
 func (f *rowFold) total(acc [2]VecVirtual) number {
 	if f.columnRows != nil {
 		return acc[:]
@@ -644,7 +652,7 @@ func (f *rowFold) exponentials(keeps bool) (greatest values, sum number) {
 		add(p, y)
 	})
 	sum = f.total(sums())
-	if f.columnRows != nil { // of -inf alone the terms are NaN, and the sum is 0
+	if f.columnRows != nil { // if all elements are -inf, the terms are NaN, and the sum must be 0
 		for i, top := range f.wide(greatest) {
 			some := f.compareDoubles(differ, top, f.double(math.Inf(-1)))
 			f.blendDoubles(some, sum[i], f.zero(), sum[i])
@@ -653,8 +661,8 @@ func (f *rowFold) exponentials(keeps bool) (greatest values, sum number) {
 	return greatest, sum
 }
 
-// expOf generates code that replaces y, a vector of elements less the greatest, by exponentials. They are terms of a
-// sum with a term of 1, unless they are results.
+// expOf generates code that replaces y, a vector of elements less the greatest, by exponentials. If results is false,
+// they are only terms of a sum that has a term of 1, so tiny ones may be wrong.
 func (f *rowFold) expOf(y VecVirtual, results bool) {
 	switch {
 	case f.areWide() && results:
@@ -870,8 +878,9 @@ func (f *rowFold) variance() number {
 	return result
 }
 
-// layerNorm generates the code for a row of layer_norm: of deviations from the first element, see momentsOf in package
-// fast.
+// layerNorm generates the code for a row of layer_norm. It moves the sums of differences from the first element to a
+// number near the mean (start, rounded to the elements' type), and subtracts first that number and then the rest of the
+// mean from the elements, so that few digits are lost.
 func (f *rowFold) layerNorm() number {
 	first, sum, square := f.rowMoments()
 	n := f.count()
@@ -892,6 +901,7 @@ func (f *rowFold) layerNorm() number {
 		operate(f.mul, by, y)
 		f.store(p, y)
 	})
-	start = f.apply(mulOf, start, start) // rows of magnitudes beyond 1e19 or 1e154 are left to other code
+	// The check is not finite for magnitudes beyond 1e19 or 1e154, which are left to other code.
+	start = f.apply(mulOf, start, start)
 	return f.apply(addOf, start, f.apply(addOf, square, root))
 }

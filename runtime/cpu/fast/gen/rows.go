@@ -10,10 +10,10 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// signs has the names of the primitives with an operand of the row.
+// signs has, by operator, its part of a row program's name.
 var signs = map[byte]string{'+': "Add", '-': "Sub", '*': "Mul", '/': "Div"}
 
-// signed returns the instruction of such a primitive.
+// signed returns the instruction of an operator.
 func (t floats) signed(sign byte) func(ops ...Op) {
 	return map[byte]func(ops ...Op){'+': t.add, '-': t.sub, '*': t.mul, '/': t.div}[sign]
 }
@@ -35,18 +35,7 @@ func (w width) rowPrograms(t floats) {
 // of each row. "-row" subtracts the row's number, and "*list" multiplies by the element of a list. stores says that the
 // function stores the results, and sums that it adds up those of each row.
 func (w width) rowProgram(t floats, text string, stores, sums bool) {
-	steps, name := strings.Fields(text), "rows"
-	for _, s := range steps {
-		of := s
-		if sign := signs[s[0]]; sign != "" {
-			name, of = name+sign, s[1:]
-		}
-		name += strings.ToUpper(of[:1]) + of[1:]
-	}
-	if sums {
-		name += map[bool]string{true: "Sum", false: "OnlySum"}[stores]
-	}
-	name += t.suffix + w.suffix
+	steps, name := strings.Fields(text), rowProgramName(text, stores, sums)+t.suffix+w.suffix
 	TEXT(name, NOSPLIT, "func(out, x, next, a, b, c, w, v "+t.pointer()+", sums *float64, rows, n int)")
 	doc := []string{fmt.Sprintf("%s computes %q of each element x of rows, which have n elements. a, b and c have numbers",
 		name, text), "of rows, and w and v are lists of n elements."}
@@ -59,8 +48,7 @@ func (w width) rowProgram(t floats, text string, stores, sums bool) {
 	}
 	r := w.rowLoop(t)
 	Doc(doc...)
-	var out, total Register
-	var next Register
+	var out, total, next Register
 	if sums {
 		next = Load(Param("next"), GP64())
 	}
@@ -71,7 +59,8 @@ func (w width) rowProgram(t floats, text string, stores, sums bool) {
 		total = Load(Param("sums"), GP64())
 	}
 	numbers, lists := []string{"a", "b", "c"}, []string{"w", "v"}
-	from, ofRow := make([]Register, len(steps)), make([]values, len(steps))
+	from := make([]Register, len(steps)) // by step: the address of its numbers or list
+	ofRow := make([]values, len(steps))  // by step: the row's number in each element; nil if the step has none
 	for i, s := range steps {
 		switch s[1:] { // each step takes the next parameter of its kind
 		case "row":
@@ -81,7 +70,8 @@ func (w width) rowProgram(t floats, text string, stores, sums bool) {
 			from[i], lists = Load(Param(lists[0]), GP64()), lists[1:]
 		}
 	}
-	defer r.keepConstants(strings.Contains(text, "exp"))()
+	endConstants := r.keepConstants(strings.Contains(text, "exp"))
+	defer endConstants()
 	var add func(p parts, y values)
 	var finish func() [2]VecVirtual
 	r.each(func() { // at the beginning of a row
@@ -133,23 +123,46 @@ func (w width) rowProgram(t floats, text string, stores, sums bool) {
 	})
 }
 
-// narrowSums adds float32 numbers: a few vectors in float32, with small errors, and these sums in float64.
-type narrowSums struct {
-	width
-	acc    [2]VecVirtual
-	narrow VecVirtual
-	step   int // how much the register `at` of add grows from vector to vector
+// rowProgramName returns the name of a row program's function, without suffixes: "-row exp" with sums has the name
+// rowsSubRowExpSum, or rowsSubRowExpOnlySum if it does not store results.
+func rowProgramName(text string, stores, sums bool) string {
+	name := "rows"
+	for _, s := range strings.Fields(text) {
+		operand := s
+		if sign := signs[s[0]]; sign != "" {
+			name += sign
+			operand = s[1:]
+		}
+		name += strings.ToUpper(operand[:1]) + operand[1:]
+	}
+	switch {
+	case sums && stores:
+		name += "Sum"
+	case sums:
+		name += "OnlySum"
+	}
+	return name
 }
 
-// newNarrowSums generates code that sets sums to 0. step is that of the sums.
+// narrowSums adds up float32 numbers. It adds a few vectors in float32, with small errors, and then adds their sum to a
+// float64 sum.
+type narrowSums struct {
+	width
+	acc    [2]VecVirtual // the float64 sums, for each half of a vector
+	narrow VecVirtual    // the float32 sums
+	step   int           // how much the register `at` of add grows from vector to vector
+}
+
+// newNarrowSums generates code that sets sums to 0. step is field step of the sums.
 func (w width) newNarrowSums(step int) *narrowSums {
 	return &narrowSums{w, [2]VecVirtual{w.zero(), w.zero()}, w.zero(), step}
 }
 
 // add generates code that adds y, the part p of a row from element at on. It changes y outside of the part.
 func (s *narrowSums) add(p *partial, at Register, y VecVirtual) {
-	if p.clear(y); p.mask == nil {
-		// Every 8 vectors, but not at the first, the sums go to float64.
+	p.clear(y)
+	if p.mask == nil {
+		// Every 8 vectors, but not before the first, the float32 sums go to the float64 sums.
 		const few = 8
 		TESTQ(U32(few*s.step-1), at)
 		JNZ(LabelRef("sum"))
@@ -243,7 +256,8 @@ func (w width) newMoments() *moments {
 		[2]VecVirtual{w.zero(), w.zero()}}
 }
 
-// differing generates code that returns the halves of the part p of a row. Elements after the row differ by 0.
+// differing generates code that returns the two halves of the elements of part p of a row. Elements after the end of
+// the row are replaced by the number of m, so that their difference is 0.
 func (m *moments) differing(r *rowLoop, p *partial) [2]Op {
 	if p.mask == nil {
 		return [2]Op{Mem{Base: r.x, Index: r.at, Scale: 4}, Mem{Base: r.x, Index: r.at, Scale: 4, Disp: m.size / 2}}
@@ -392,9 +406,9 @@ func (r *rowLoop) keepConstants(exps bool) (end func()) {
 	return r.width.keepConstants(expConstants...)
 }
 
-// newSums generates code that sets sums in float64 to 0. It returns functions that generate code: add adds a block,
-// which it changes outside of the parts, and finish returns the sums. step is how much the register `at` grows from
-// block to block.
+// newSums generates code that sets sums in float64 to 0. It returns two generators of code: add adds block y to the
+// sums and clears the elements of y outside of its parts, and finish returns the sums. step is how much the register
+// `at` grows from block to block.
 func (r *rowLoop) newSums(step int) (add func(p parts, y values), finish func() [2]VecVirtual) {
 	if r.areWide() {
 		acc := [2]VecVirtual{r.zero(), r.zero()}

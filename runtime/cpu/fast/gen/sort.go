@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -64,8 +63,8 @@ func (w width) sortLongs() {
 	RET()
 }
 
-// sortSquares generates code that sorts each four integers of a list. It loads 16 as a square, sorts the columns, and
-// transposes the square.
+// sortSquares generates code that sorts each run of four integers of a list, up to address end. It loads 16 integers as
+// a square of four vectors, sorts the columns, and transposes the square.
 func (w width) sortSquares(x, end Register) {
 	at := GP64()
 	MOVQ(x, at)
@@ -95,8 +94,8 @@ func (w width) sortSquares(x, end Register) {
 	JLT(LabelRef("squares"))
 }
 
-// mergeReversed generates the first step of a merge: it compares the elements of a run with the next run's in
-// reversed order.
+// mergeReversed generates the first step of a merge of runs of size/2 bytes: it compares each element of a run with the
+// element at the mirrored place of the next run, and exchanges them if they are not in order.
 func (w width) mergeReversed(x, end, size Register) {
 	base, low, high := GP64(), GP64(), GP64()
 	MOVQ(x, base)
@@ -177,8 +176,8 @@ func (w width) columnSorts() {
 	})
 }
 
-// exchangeLanes generates the assembly function that compares and exchanges lines of 64 bytes. of generates code that
-// sets low and high to the lesser and the greater elements of high and of memory.
+// exchangeLanes generates the assembly function that compares and exchanges lines of 64 bytes. `of` generates code that
+// sets low to the lesser elements of high and of memory, lane by lane, and high to the greater ones.
 func (w width) exchangeLanes(suffix, typ string, of func(low, high VecVirtual, from Mem)) {
 	name := "exchange" + suffix + w.suffix
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(x *%s, pairs *uint32, n int)", typ))
@@ -237,35 +236,42 @@ func (k keyType) exchange(x VecVirtual) {
 	VPXOR(negative, x, x)
 }
 
+// keyLoop generates the beginning and the loop of a function of keys. Its lists dst and src have elements of these
+// types, without the number of bits, and result is its result in Go or "". begin generates code before the loop. body
+// generates code that returns a vector of elements of dst for the elements at `from`.
+func (k keyType) keyLoop(name, dst, src, result string, doc []string, begin func(),
+	body func(from Mem, flip VecVirtual) VecVirtual) {
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *%s%d, src *%s%d, flip int%d, n int)%s", dst, k.bits, src, k.bits, k.bits,
+		result))
+	Doc(doc...)
+	begin()
+	to, from, n, at := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64()), GP64()
+	flip := YMM()
+	value, _ := Param("flip").Resolve()
+	if k.bits == 64 {
+		VBROADCASTSD(value.Addr, flip)
+	} else {
+		VBROADCASTSS(value.Addr, flip)
+	}
+	XORQ(at, at)
+	Label("next")
+	CMPQ(at, n)
+	JGE(LabelRef("stop"))
+	elements := func(list Register) Mem { return Mem{Base: list, Index: at, Scale: k.bits / 8} }
+	VMOVDQU(body(elements(from), flip), elements(to))
+	ADDQ(Imm(256/uint64(k.bits)), at)
+	JMP(LabelRef("next"))
+	Label("stop")
+}
+
 // sortKeys generates the functions that make keys of floats, and floats of keys.
 func (k keyType) sortKeys() {
-	special := YMM()
-	loop := func(name, what, dst, src, result string, body func(from Mem, flip VecVirtual) VecVirtual) {
-		TEXT(name, NOSPLIT, fmt.Sprintf("func(dst *%s%d, src *%s%d, flip int%d, n int)%s", dst, k.bits, src, k.bits, k.bits,
-			result))
-		Doc(strings.Split(name+" sets n elements, a multiple of 8, to "+what, "\n")...)
-		if result != "" {
-			VPXOR(special, special, special)
-		}
-		to, from, n, at := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64()), GP64()
-		flip, of := YMM(), func(ops ...Op) { VBROADCASTSS(ops[0], ops[1]) }
-		if k.bits == 64 {
-			of = func(ops ...Op) { VBROADCASTSD(ops[0], ops[1]) }
-		}
-		value, _ := Param("flip").Resolve()
-		of(value.Addr, flip)
-		XORQ(at, at)
-		Label("next")
-		CMPQ(at, n)
-		JGE(LabelRef("stop"))
-		m := func(list Register) Mem { return Mem{Base: list, Index: at, Scale: k.bits / 8} }
-		VMOVDQU(body(m(from), flip), m(to))
-		ADDQ(Imm(256/uint64(k.bits)), at)
-		JMP(LabelRef("next"))
-		Label("stop")
-	}
-	loop(k.name+"Keys", "the keys of floats, xored with flip. Keys are signed integers in the\n"+
-		"order of the floats. The zeros are equal, and NaN is greatest. special is 0 if there is neither NaN nor -0.", "int", "float", " (special int)", func(from Mem, flip VecVirtual) VecVirtual {
+	special := YMM() // has bits where a float was NaN or -0
+	name := k.name + "Keys"
+	k.keyLoop(name, "int", "float", " (special int)", []string{
+		name + " sets n elements, a multiple of 8, to the keys of floats, xored with flip. Keys are signed integers in the",
+		"order of the floats. The zeros are equal, and NaN is greatest. special is 0 if there is neither NaN nor -0.",
+	}, func() { VPXOR(special, special, special) }, func(from Mem, flip VecVirtual) VecVirtual {
 		x, isNaN, lost := YMM(), YMM(), YMM()
 		VMOVUPS(from, x)
 		k.unordered(x, isNaN)
@@ -283,7 +289,10 @@ func (k keyType) sortKeys() {
 	Store(result, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
-	loop(k.name+"sOfKeys", "the floats of keys, which are xored with flip.", "float", "int", "", func(from Mem, flip VecVirtual) VecVirtual {
+	name = k.name + "sOfKeys"
+	k.keyLoop(name, "float", "int", "", []string{
+		name + " sets n elements, a multiple of 8, to the floats of keys, which are xored with flip.",
+	}, func() {}, func(from Mem, flip VecVirtual) VecVirtual {
 		x := YMM()
 		VPXOR(from, flip, x)
 		k.exchange(x)
