@@ -25,8 +25,8 @@ func (e *Error) Error() string {
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Explain wraps err in an [*Error] with the call and the graph. It returns nil for nil. If err is an Error already, for
-// example from a part of the program, Explain replaces that one's call and graph.
+// Explain wraps err in an [*Error] with the call and the graph. It returns nil if err is nil. If err is an [*Error]
+// already, for example from a part of the program, the new error has its reason, and not its call and graph.
 func Explain(doing, graph string, err error) error {
 	if err == nil {
 		return nil

@@ -24,7 +24,7 @@ type exec struct {
 	steps   []step      // of the plan
 	packed  [][]float32 // by node ID: the argument that the node's kernel packed
 
-	inPlace nodeSet // these four are as in type prepared
+	inPlace nodeSet // inPlace, views, formats and direct are as in type prepared
 	views   nodeSet
 	formats nodeSet
 	direct  nodeSet          // nil in bodies of control ops
@@ -111,7 +111,8 @@ func (x *exec) runSiblings(list []*ir.Node) error {
 		if err != nil {
 			return err
 		}
-		if x.keep(n.ID(), v); elems(dims) > 0 {
+		x.keep(n.ID(), v)
+		if elems(dims) > 0 { // otherwise the next sibling takes the call
 			calls++
 		}
 	}
@@ -127,7 +128,7 @@ func (x *exec) runSiblings(list []*ir.Node) error {
 	return nil
 }
 
-// releaseArguments releases the values that a step computed node n from.
+// releaseArguments counts a use of each value from which node n was computed.
 func (x *exec) releaseArguments(n *ir.Node) {
 	for _, a := range x.steps[n.ID()].from {
 		x.release(a)
@@ -262,8 +263,8 @@ func (x *exec) bytesFor(n *ir.Node, dims []int) (int64, error) {
 	return need, nil
 }
 
-// reserve adds the bytes that the results of a node need to live, before they are computed. It returns an error if that
-// exceeds the limit.
+// reserve adds need, the bytes of a node's results, to x.live before the node is computed. It returns an error if
+// x.live would exceed the limit.
 func (x *exec) reserve(n *ir.Node, dims []int, need int64) error {
 	if need > x.limit-x.live {
 		return fmt.Errorf("out of memory: %s%v needs %d MiB with %d MiB in use, over the limit of %d MiB: use smaller "+
@@ -311,8 +312,8 @@ func (x *exec) release(n *ir.Node) {
 // unlimitedUses is the number of uses of a value that runs must not drop.
 const unlimitedUses = math.MaxInt
 
-// nodeError adds to an error which node failed, and where the user's program made it. It does not change a
-// [*ir.FaultError], because devices report faults without either.
+// nodeError adds to an error which node failed, and where the user's program made the node. It returns a
+// [*ir.FaultError] as it is, because devices report faults without that.
 func nodeError(n *ir.Node, err error) error {
 	if fault := (*ir.FaultError)(nil); errors.As(err, &fault) {
 		return err
@@ -389,9 +390,9 @@ func newPlan(all, targets []*ir.Node, kernels []*Kernel, known func(n *ir.Node) 
 	return p
 }
 
-// joinSiblings makes siblings follow one another in the order of execution: nodes of the same op that read the same
-// argument 0, and that one call of a kernel can compute (see Kernel.Together). The other arguments of a sibling must be
-// known before the run, or be computed before the first sibling.
+// joinSiblings makes siblings follow one another in the order of execution. Siblings are nodes of the same op that read
+// the same argument 0, and that one call of a kernel can compute (see Kernel.Together). The other arguments of a
+// sibling must be known before the run, or be computed before the first sibling.
 func (p *plan) joinSiblings(known func(n *ir.Node) bool) {
 	groups, joined := map[*ir.Node][]*ir.Node{}, map[*ir.Node]bool{} // groups has the siblings by argument 0
 	for _, n := range p.nodes {

@@ -26,7 +26,7 @@ func matmulID(c *call) (value, error) {
 // multiplyRows multiplies each row of x by the matrix of weights w that its id selects. w is [experts, n, k] in dims.
 func multiplyRows[T float32 | float64](c *call, x value, w []T, dims []int, ids []int64) (value, error) {
 	experts, n, k := dims[0], dims[1], dims[2]
-	rows, shared := x.floats(), c.dims[1]/max(x.dims[1], 1) // ids that share a row
+	rows, shared := x.floats(), c.dims[1]/max(x.dims[1], 1) // shared is the number of ids for each row
 	out := make([]float64, elems(c.dims))
 	err := c.parallelRange(len(ids), n*k, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -37,8 +37,8 @@ func multiplyRows[T float32 | float64](c *call, x value, w []T, dims []int, ids 
 	return c.floats(out), err
 }
 
-// expertGroups writes the positions of each id to one or more groups of the result, in the order of ids. A group is
-// the id and up to `rows` positions; -1 fills the rest.
+// expertGroups writes the positions of each id in argument 0 to one or more groups of the result. Groups are sorted by
+// id. A group is the id and up to `rows` positions; -1 fills the rest.
 func expertGroups(c *call) (value, error) {
 	ids := c.args[0].i64
 	experts, rows := c.attrs().Int("experts"), c.attrs().Int("rows")

@@ -29,8 +29,8 @@ func (p *Program) planStates() []bool {
 	return list
 }
 
-// makerOf returns the node that allocates the memory of a node's value. This is the node itself or, if the node is a
-// reshape, the node before all reshapes, unless these have other users.
+// makerOf returns the node that allocates the memory of node n's value: n itself or, if n is a reshape, the node before
+// n and all reshapes before n. The values between these nodes must have no other users.
 func (p *Program) makerOf(n *ir.Node) *ir.Node {
 	for reshapes(n) && p.plan.uses[n.Arg(0).ID()] == 1 {
 		n = n.Arg(0)
@@ -184,7 +184,8 @@ const mostSaved = 1 << 18
 // forget drops the functions, and keeps memory for those of the next run.
 func (u *undo) forget() {
 	clear(u.functions)
-	if u.functions, u.saved = u.functions[:0], u.saved[:0]; cap(u.saved) > mostSaved {
+	u.functions, u.saved = u.functions[:0], u.saved[:0]
+	if cap(u.saved) > mostSaved {
 		u.saved = nil
 	}
 }

@@ -19,9 +19,9 @@ type Options struct {
 	// Workers limits the goroutines that share an op; zero means one per core. Results do not depend on it.
 	Workers int
 
-	// MemoryLimit limits the bytes of values alive at once, at 8 bytes per element, without weights; zero means only
-	// the host's limit. New and Run return an error if they need more than that, or more than the machine, a control
-	// group or ulimit allows.
+	// MemoryLimit limits the bytes of the values that are alive at a time, without weights, at 8 bytes per element.
+	// Zero means no limit of the program. New and Run return an error if they need more, or more than the machine, a
+	// control group or ulimit allows.
 	MemoryLimit int64
 
 	// Share is another program. The new program uses Share's weights if Weights is nil, and shares its states of the
@@ -153,8 +153,9 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	return p, nil
 }
 
-// sharesElements reports whether the value of a node that the interpreter computes is certainly its argument's, with
-// other extents, or as f32: kernels have narrower floats in 32 bits, too.
+// sharesElements reports whether the value of a node that the interpreter computes certainly has the elements of its
+// argument in the same memory: the node only changes extents, or casts to f32 floats that kernels have in 32 bits
+// already.
 func (p *Program) sharesElements(n *ir.Node) bool {
 	switch n.Op() {
 	case ir.OpReshape, ir.OpSqueeze, ir.OpUnsqueeze:

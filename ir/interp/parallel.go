@@ -54,9 +54,9 @@ func parallel(ctx context.Context, workers, tasks, work int, f func(worker, task
 	return cmp.Or(loop(0), others.Wait(), ctx.Err())
 }
 
-// usefulWorkers returns how many of the workers compute the tasks fastest; each gets at least one task. work is the cost
-// of one task in multiply-adds. w workers need the time of total/w for all tasks, and of w*callWork to begin together.
-// The sum is smallest if w is the square root of total/callWork.
+// usefulWorkers returns how many of the workers compute the tasks fastest; each gets at least one task. work is the
+// cost of one task in multiply-adds. w workers need the time of total/w for all tasks, and of w*callWork to begin
+// together. The sum is smallest if w is the square root of total/callWork.
 func usefulWorkers(workers, tasks, work int) int {
 	total := tasks * max(work, 1)
 	return min(workers, tasks, max(1, int(math.Sqrt(float64(total)/callWork))))

@@ -8,8 +8,9 @@ import (
 
 // Kernel computes one node for a backend that is faster than the interpreter.
 type Kernel struct {
-	// Compute fills c.Out, which is zeroed unless Fills is set, or c.Ints. The program rounds floats to the node's
-	// dtype. Compute must not modify its arguments.
+	// Compute sets the elements of the result: of c.Out, c.Ints or another list that Call describes. The lists are
+	// zeroed unless Fills is set. The program then rounds floats to the node's dtype. Compute must not modify its
+	// arguments.
 	Compute func(c *Call) error
 	// Together, if not nil, replaces Compute. It computes nodes of the same op that read the same argument 0 and do not
 	// depend on each other, so that the workers share the tasks of all these nodes.
@@ -19,8 +20,8 @@ type Kernel struct {
 	// Args, if not nil, are the nodes that Compute receives instead of the node's arguments. Compute then computes some
 	// arguments itself, as a fused kernel does, and the interpreter skips arguments that have no other user.
 	Args []*ir.Node
-	// Stored is the argument that Compute accepts in its storage format (blocks or 16-bit floats), so that the
-	// interpreter does not dequantize it; -1 if there is none.
+	// Stored is the number of the argument that Compute accepts in its storage format (blocks or 16-bit floats), so
+	// that the program does not decode it; -1 if there is none.
 	Stored int
 	// Apart lists the float arguments that may be strided: Compute accepts gaps between the matrices of their two
 	// innermost axes.
@@ -30,8 +31,8 @@ type Kernel struct {
 	// needs the argument too. It keeps the argument if Pack returns nil.
 	Pack  func(t Tensor) []float32
 	Packs int
-	// Form, if not empty, names what Pack makes of a weight, as blocks: it depends on nothing else. So programs with
-	// the same weights share the result.
+	// Form, if not empty, is a name for the form in which Pack returns a weight in blocks. The result must depend
+	// only on the weight and this name, because programs with the same weights share it.
 	Form string
 	// Words means that Compute reads and writes integers of at most 32 bits, and bools, in Words in place of Ints.
 	Words bool
@@ -68,11 +69,11 @@ type Call struct {
 // Extents returns the extents of a node of the graph in this run.
 func (c *Call) Extents(n *ir.Node) ([]int, error) { return c.exec.extents(n) }
 
-// Undo adds a function that restores a state if the run fails; see InPlace.
+// Undo adds f, which restores a state if the run fails; see InPlace.
 func (c *Call) Undo(f func()) { c.exec.undo.add(f) }
 
-// Tensor is an argument of a [Kernel], row-major. Floats and blocks are in Floats, decoded, or in Stored if the kernel
-// accepts that; integers and bools are in Ints.
+// Tensor is an argument of a [Kernel], row-major. One of the lists has its elements. Floats and decoded blocks are in
+// Floats, and integers and bools in Ints, unless a comment below says otherwise.
 type Tensor struct {
 	DType   ir.DType
 	Dims    []int
@@ -99,7 +100,7 @@ func (c *Call) Parallel(tasks, work int, f func(worker, task int)) error {
 // small op then loops over the tasks itself, because a closure for Parallel would be allocated on the heap.
 func (c *Call) Serial(tasks, work int) bool { return usefulWorkers(c.workers, tasks, work) <= 1 }
 
-// ParallelRange calls f for ranges of n items with the given work each, see Parallel.
+// ParallelRange calls f for ranges lo to hi-1 that together have n items. work is the cost of one item. See Parallel.
 func (c *Call) ParallelRange(n, work int, f func(lo, hi int)) error {
 	return parallelRange(c.Context, c.workers, n, work, f)
 }
@@ -153,7 +154,7 @@ func (x *exec) callOf(i int) *Call {
 }
 
 // prepareCall sets c to the call that computes node n by the kernel of its step s. It returns the value that the kernel
-// fills: memory for a result of extents dims, or argument 0 if the node is computed in place.
+// fills: new memory for a result of extents dims, or argument 0 if the node is computed in place.
 func (x *exec) prepareCall(c *Call, n *ir.Node, s *step, dims []int) (out value, err error) {
 	k, inPlace := s.replaced, x.inPlace.has(n)
 	if inPlace {

@@ -91,9 +91,9 @@ func keepsStored(n *ir.Node) bool {
 	return false
 }
 
-// decodeConstants decodes the constants in storage format, except those used only by kernels that accept that format.
-// Such weights are never decoded as a whole. 16-bit floats that were computed from weights, such as a transposed
-// matrix, get that format too. Integers become words, unless a kernel reads them as int64.
+// decodeConstants decodes the constants in storage format, unless only kernels that accept that format use them: such
+// weights are never decoded as a whole. 16-bit floats that were computed from weights, such as a transposed matrix, are
+// converted to that format if only such kernels use them. Integers become words, unless a kernel reads them as int64.
 func (p *Program) decodeConstants() error {
 	keep, ints := p.constantFormats()
 	for i, v := range p.consts {

@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc/internal/spin"
 )
 
-// team is the goroutines of a process that help runs with the tasks of their ops. After an op they look for the next
-// one for a moment before they end, because starting a goroutine on another core takes longer than many ops do. An op
-// never waits for a goroutine that has not begun to work on it.
+// team is the goroutines of a process that help runs with the tasks of their ops. After an op, a goroutine looks for a
+// moment for another op before it ends, because starting a goroutine on another core takes longer than many ops do. An
+// op never waits for a goroutine that has not begun to work on the op.
 type team struct {
 	busy    atomic.Bool // an op has the team; other ops start goroutines of their own
 	helpers []*helper   // guarded by busy

@@ -36,9 +36,9 @@ func (c *Channel) EndsPrograms() bool { return transports[c.transport].ends }
 // Asynchronous reports whether the devices finish a run, once it has been submitted, without help of the host.
 func (c *Channel) Asynchronous() bool { return transports[c.transport].relays }
 
-// channel returns the channel of a transport, and enlarges its memory if that is too small for runs with these
-// exchanges. exchanges has the number of values that a device sends in each exchange of a run. The caller holds the
-// lock.
+// channel returns the channel of a transport, with enough memory for runs with these exchanges: if it is too small, the
+// group waits for all runs and allocates it anew. exchanges has the number of values that a device sends in each
+// exchange of a run. The caller holds the lock.
 func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
 	ownSlots := transports[t].ownSlots
 	c, words := &g.channels[t], mailbox.SlotWords(len(g.names), exchanges, ownSlots)

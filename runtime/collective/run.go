@@ -147,10 +147,12 @@ func (g *Group) Finish(r *Run, devices []error) error {
 			err = errors.Join(err, e)
 		}
 	}
-	if err = errors.Join(err, g.Idle()); r == nil {
+	err = errors.Join(err, g.Idle())
+	if r == nil {
 		return err
 	}
-	if failed := errors.Join(g.drain(0), r.wait()); err == nil {
+	failed := errors.Join(g.drain(0), r.wait())
+	if err == nil { // a device's own error says more
 		err = failed
 	}
 	if err == nil && stopped >= 0 {
@@ -206,7 +208,7 @@ func (r *Run) Failed() error {
 		return nil
 	}
 	r.wait()
-	return lostStates(r.err) // which does not change any more
+	return lostStates(r.err) // r.err does not change after wait
 }
 
 // lostStates adds to a run's error that the states are undefined.

@@ -25,8 +25,8 @@ type Options struct {
 	Workers int
 	// MemoryLimit limits the bytes of live values; 0 means no limit.
 	MemoryLimit int64
-	// Share, if set, is another executable of this package. The new one uses Share's weights if Load is given none, and
-	// shares its states of the same names.
+	// Share, if set, is another executable of this package. The new executable uses the weights of Share if Load is
+	// given none. States with the same name in both executables are one state.
 	Share runtime.Executable
 	// Reference makes the interpreter, which defines each op, compute every node instead of package fast.
 	Reference bool

@@ -186,7 +186,8 @@ func (e *executable) hold(in map[string]*ir.Data, opt runtime.RunOptions) (all m
 	if err != nil {
 		return nil, nil, err
 	}
-	if all = maps.Clone(in); all == nil {
+	all = maps.Clone(in)
+	if all == nil {
 		all = map[string]*ir.Data{}
 	}
 	for name, m := range held {

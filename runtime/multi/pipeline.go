@@ -23,11 +23,12 @@ type Queues struct {
 }
 
 // fail records that asynchronous run r has failed. The run calls it before it leaves its queues, so that later runs
-// see the error. A run that failed because an earlier one did is not reported.
+// see the error. If r failed because an earlier run did, method report does not report r.
 func (q *Queues) fail(r *pipelineRun, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.err = err; !r.follows {
+	r.err = err
+	if !r.follows {
 		q.failed = r
 	}
 }
@@ -86,11 +87,12 @@ func (q *Queues) join(parts Layers) tickets {
 	return list
 }
 
-// leave removes a run that will not use the devices from their queues. It returns at once. The run stays in each queue
-// until it is the first in it, because the next run waits only for the run before it.
+// leave removes a run that will not use the devices from their queues. It returns at once. The run leaves a queue when
+// all runs before it have left, because the next run in the queue waits only for this one.
 func (list tickets) leave() {
 	for i, t := range list {
-		// Tickets whose turn has come are over at once. The goroutine handles the rest from the first waiting one.
+		// A ticket with no run before it is over at once. A goroutine waits for the first other ticket, and handles the
+		// rest.
 		select {
 		case <-t.before:
 			close(t.over)

@@ -52,8 +52,8 @@ type Executable struct {
 	opt    Options
 	second atomic.Pointer[runtime.Executable] // the program on the second device, if it runs there; else nil
 
-	// A run of a program with states, and any access to these, holds moving for reading. A change of the device holds
-	// it for writing.
+	// If the program has states, a run and any access to the states hold moving for reading. A change of the device
+	// holds it for writing.
 	moving sync.RWMutex
 
 	asked   atomic.Bool // whether the trial waits for a run to repeat
@@ -112,7 +112,8 @@ func (e *Executable) now() runtime.Executable {
 	return e.first
 }
 
-// hold keeps a program with states on its device until release is called. Without states nothing has to move.
+// hold returns the program on the device where it runs. A program with states stays on that device until release is
+// called. A program without states may change over meanwhile, because nothing has to move.
 func (e *Executable) hold() (now runtime.Executable, release func()) {
 	if len(e.States()) == 0 {
 		return e.now(), func() {}
@@ -448,12 +449,15 @@ func (e *Executable) move(from, to runtime.Executable) (err error) {
 	return nil
 }
 
-// leave returns a program without states to the first device, because a run on the second one failed.
+// leave returns a program without states to the first device, because a run on the second one failed. It does nothing
+// if another run has done so already.
 func (e *Executable) leave(second runtime.Executable, why error) {
-	if at := e.second.Load(); at != nil && *at == second && e.second.CompareAndSwap(at, nil) {
-		second.Close()
-		e.settle(fmt.Sprintf("%s: a run on %s failed: %s", e.opt.First, e.opt.Second, oneLine(why)))
+	at := e.second.Load()
+	if at == nil || *at != second || !e.second.CompareAndSwap(at, nil) {
+		return
 	}
+	second.Close()
+	e.settle(fmt.Sprintf("%s: a run on %s failed: %s", e.opt.First, e.opt.Second, oneLine(why)))
 }
 
 // Stay ends the trial, moves the program back to the first device and keeps it there, for the reason why. It returns
