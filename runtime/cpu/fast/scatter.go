@@ -10,9 +10,9 @@ import (
 	"github.com/vkc-go/vkc/ir/interp"
 )
 
-// A scatter changes runs of neighbouring elements of its base: update i combines run i of a list of new elements with
-// the run that an index selects. Each element gets its updates in their order. So that tasks share the work, the base
-// is split into sections, and a stable sort brings the updates of a section together.
+// A scatter changes runs of neighbouring elements of its base, argument 0: update i combines run i of argument 2 with
+// the run of the base that index i selects. Each element gets its updates in their order. So that tasks share the work,
+// the base is split into sections, and a stable sort brings the updates of a section together.
 
 // section is the number of elements of a section, unless a run is longer. In float64 they fit in an L2 cache.
 const section = 1 << 15
@@ -39,7 +39,8 @@ type scattering struct {
 // update is an update of a run of a section.
 type update struct{ run, from int32 } // the run's number in the section, and the update's number
 
-// takesScatter reports whether the kernel can compute a scatter: of any elements if it replaces them.
+// takesScatter reports whether the kernel can compute a scatter. If the scatter combines elements, these must fit in 32
+// bits; if it replaces them, they may have any dtype without blocks.
 func takesScatter(n *ir.Node) bool {
 	fits := max(n.Shape().MaxElems(), n.Arg(2).Shape().MaxElems()) <= math.MaxInt32
 	return fits && (takesIndexed(n) || replaces(n) && unblocked(n))
@@ -104,8 +105,8 @@ func scatter(c *interp.Call) error {
 	return cmp.Or(err, finish())
 }
 
-// widened returns a call like c with arguments and a result of 32 bits, converted if c has them in their stored dtype.
-// finish converts the result back.
+// widened returns a call like c, with arguments and a result of 32 bits where c has them in the format of tensors. It
+// converts the arguments, and finish converts the result back.
 func widened(c *interp.Call) (wide *interp.Call, finish func() error) {
 	call := *c
 	call.Args = slices.Clone(c.Args)
@@ -136,8 +137,8 @@ func widened(c *interp.Call) (wide *interp.Call, finish func() error) {
 	}
 }
 
-// targetsOf returns scattering.targets for indices ids. It sets s.run and, for a scatter along an axis, s.add and
-// s.strips if they can be used.
+// targetsOf returns scattering.targets for indices ids. It also sets s.run and, for a scatter along an axis, s.add and
+// s.strips if these ways can compute it.
 func targetsOf[T index](s *scattering, ids []T) (func(dst []int32, lo int), error) {
 	if op := s.Node.Op(); op == ir.OpScatterND || op == ir.OpScatterNDAdd {
 		return pointTargets(s, ids), nil
@@ -247,7 +248,8 @@ func pointTargets[T index](s *scattering, ids []T) func(dst []int32, lo int) {
 	}
 }
 
-// sorted returns the updates of each section, in their order.
+// sorted returns the updates by section, each section's in their order: a counting sort, in parallel for chunks of
+// updates.
 func (s *scattering) sorted() ([][]update, error) {
 	chunks := max(1, ceil.Div(s.n, sortChunk))
 	counts := make([]int, chunks*s.sections) // by chunk and section; later the place of the next update

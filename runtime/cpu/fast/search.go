@@ -62,8 +62,8 @@ func beats[E float32 | float64 | int32 | int64](x, y E, greatest bool) bool {
 	return greatest && x > y || !greatest && x < y
 }
 
-// search returns the greatest or the least of elements lo to hi-1 and its index, for each row of the group. A block
-// of elements updates the best ones so far.
+// search returns the greatest or the least of elements lo to hi-1 and its index, for each row of the group. It goes
+// through the elements block by block, and keeps the best one of each row so far.
 func (g *groupFold[T]) search(lo, hi int, greatest bool) best[T] {
 	found := best[T]{make([]T, g.count), make([]int32, g.count)}
 	extremes, places := make([]float64, min(block, g.count)), make([]int32, min(block, g.count))
@@ -130,8 +130,8 @@ func searchFunctionsOf[T number](words bool) *searchFunctions[T] {
 	return &rowFoldsOf[T](vector).ofFloats
 }
 
-// beatenBy replaces the first of the best elements by better ones of x, and sets the coordinates of these to k. The
-// elements are floats or words. It returns the number of compared elements.
+// beatenBy does the work of replace with assembly, for as many of the first elements as fill vectors, and returns their
+// number. words says that the elements are words.
 func beatenBy[T number](best []T, at []int32, x []T, k int32, greatest, words bool) (whole int) {
 	functions := searchFunctionsOf[T](words)
 	f := functions.least
@@ -146,8 +146,8 @@ func beatenBy[T number](best []T, at []int32, x []T, k int32, greatest, words bo
 	return whole
 }
 
-// firsts sets extremes to the best element of each row of x, by the reducer that finds it, and at to that element's
-// index. NaN is best.
+// firsts sets extremes to the best element of each row of x, which reducer `by` finds, and `at` to the index of the
+// first such element in its row. NaN is best.
 func firsts[T number](by *reducer, extremes []float64, at []int32, x []T) {
 	for i := range extremes {
 		extremes[i] = by.identity

@@ -8,13 +8,13 @@ import (
 )
 
 // Image models have many separable convolutions: a depthwise one, and then a pointwise one, with a 1x1 window, that
-// combines the channels. One kernel computes both. A task computes some rows of all channels of the first, which stay
-// in the cache, and from them the same rows of the second. So nothing writes the result of the first to memory, and
-// nothing copies it from there.
+// combines the channels. One kernel computes both. A task computes some rows of all channels of the depthwise one,
+// which stay in the cache, and from them the same rows of the pointwise one. So the depthwise result need not go
+// through memory.
 
-// depthwiseBefore returns a depthwise convolution with its epilogue, if it computes the input of pointwise convolution
-// n and nothing else uses that, and otherwise nil. args has the input, the weights, and the epilogue's arguments.
-// depthwiseBefore sets absorbed, by ID, for the nodes that are part of it.
+// depthwiseBefore returns the depthwise convolution f that computes, with its epilogue, the input of pointwise
+// convolution n. args has its input, its weights, and the epilogue's arguments. It returns nil if there is none, or if
+// something else uses n's input. It sets absorbed, by ID, for the nodes that f computes.
 func (c *chains) depthwiseBefore(n *ir.Node, absorbed []bool) (f *convolution, args []*ir.Node) {
 	x, inside := n.Arg(0), slices.Clone(absorbed)
 	if !pointwise(n) || c.uses[x.ID()] != 1 || c.constant[x.ID()] || x.DType() != ir.F32 {

@@ -23,8 +23,9 @@ func prepareSort(n *ir.Node) func(c *interp.Call) error {
 // sorting is the kernel of a sort, argsort or top_k_indices.
 type sorting[T number] struct{ last atomic.Pointer[network] }
 
-// sorter sorts rows of a tensor, one after the other. A row is the elements along the sorted axis. It computes an entry
-// for each element: the 32 bits of its key that matter most, and below them its coordinate.
+// sorter sorts rows of a tensor, one after the other. A row is the elements along the sorted axis. An element has a
+// key, an unsigned integer in the same order as the elements, and an entry: the 32 highest bits in which keys differ,
+// and below them the element's coordinate.
 type sorter[T number] struct {
 	dtype          ir.DType
 	flip           uint64 // is xored with keys; all ones reverse the order
@@ -165,9 +166,9 @@ func newSorter[T number](t ir.DType, n int, flip uint64, parts int) *sorter[T] {
 		keys: make([]uint64, n), entries: make([]uint64, size)[:n], spare: make([]uint64, n)}
 }
 
-// sort reads a row, from element first on in steps, and sorts its entries: the first count, at least. It chooses
-// among three ways: if count is small, it selects the first ones; with byKeys it sorts whole keys; otherwise it sorts
-// entries by the 32 highest bits in which keys differ, and then entries with equal bits by their keys.
+// sort reads a row, which has elements first, first+step and so on, and sorts its entries, or at least the first count
+// ones. If count is small, it selects these. If s.byKeys is true, it sorts whole keys. Otherwise it sorts entries, and
+// then entries with equal bits of keys by their whole keys.
 func (s *sorter[T]) sort(from *readerOf[T], first, step, count int) error {
 	err := s.run(len(s.row), func(_, lo, hi int) {
 		from.part(s.row[lo:hi], first+lo*step, step)
@@ -226,8 +227,9 @@ func (s *sorter[T]) sort(from *readerOf[T], first, step, count int) error {
 	return nil
 }
 
-// putValues stores the sorted elements of 32 bits, in steps. It computes them from the keys of the entries, because the
-// elements of a long row are far apart in memory. Keys of zeros and NaN are not exact, so these come from the row.
+// putValues stores the sorted elements of 32 bits, step elements apart in list. It computes them from the keys in the
+// entries, because the elements of a long row are far apart in memory. Only zeros and NaN come from the row, because
+// their keys do not have all of their bits.
 func (s *sorter[T]) putValues(list []float32, entries []uint64, step int) {
 	row, flip := any(s.row).([]float32), uint32(s.flip)
 	sign, ofFloats := uint32(1<<31), s.dtype.IsFloat()
@@ -248,8 +250,8 @@ func (s *sorter[T]) putValues(list []float32, entries []uint64, step int) {
 	}
 }
 
-// putKeys stores the sorted elements of 64 bits, in steps. It computes them from the keys. Keys of zeros and NaN are
-// not exact: these come from the row, in its order.
+// putKeys stores the sorted elements of 64 bits, step elements apart in list. It computes them from the keys. Only
+// zeros and NaN come from the row, in its order, because their keys do not have all of their bits.
 func (s *sorter[T]) putKeys(list []T, step int) error {
 	ofFloats := s.dtype.IsFloat()
 	err := s.run(len(s.entries), func(_, lo, hi int) {
@@ -356,9 +358,9 @@ func doubleKey(x float64) uint64 {
 // digitBits is the number of bits that a pass of a radix sort sorts by.
 const digitBits = 11
 
-// sortEntries sorts entries by their high halves, of which only the lowest bits differ. Entries come in the order of
-// their low halves. Short rows are sorted by comparisons, and others by one digit after the other, from the lowest to
-// the highest (radix sort). Each pass keeps the order of entries with equal digits.
+// sortEntries sorts entries by their high halves, in which only the lowest `bits` bits differ. Before, they are in the
+// order of their low halves. It sorts short rows by comparisons, and others by one digit after the other, from the
+// lowest to the highest (radix sort). Each pass keeps the order of entries with equal digits.
 func (s *sorter[T]) sortEntries(bits int) error {
 	if sortNetwork(s.entries) {
 		return nil

@@ -51,8 +51,8 @@ const band = 32 * side
 
 // move sets dst to the elements of src in the order in which p reads them.
 //
-// If neighbours in the result are not neighbours in src, and another axis of the result has neighbours in src, move
-// copies in tiles along both axes. So each cache line is read and written only once.
+// The last axis has neighbours in dst. If another axis has neighbours in src, move copies tiles along both axes, so
+// that each cache line is read and written only once.
 func move[T any](c *interp.Call, p *strides, dst, src []T) error {
 	last := len(p.dims) - 1
 	other := slices.Index(p.steps, 1)

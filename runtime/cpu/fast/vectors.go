@@ -77,9 +77,9 @@ func widest(list []*assembly) *assembly {
 	return nil
 }
 
-// multiply computes the dot products of all rows of a with all rows of b. A row has k elements. The results go to out,
-// which has the given stride between rows. A result's bits depend only on its two rows, not on the other rows of the
-// call.
+// multiply sets out to the dot products of each of `rows` rows of a with each of cols rows of b. A row of a or b has k
+// elements. out has a row per row of a; its rows are stride elements apart. A result's bits depend only on its two
+// rows, not on the other rows of the call.
 func multiply(out []float32, stride int, a, b []float32, rows, cols, k int) {
 	if vector == nil || k == 0 || rows == 0 || cols == 0 {
 		multiplyPlain(out, stride, a, b, rows, cols, k)

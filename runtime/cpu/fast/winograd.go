@@ -8,9 +8,9 @@ import (
 )
 
 // A convolution with a 3x3 window and stride 1 takes 2.25 times fewer multiplications by Winograd's algorithm
-// F(2x2,3x3) (Lavin and Gray 2015). It makes a tile of 2x2 results from 16 products of sums of the tile's 4x4 inputs
-// with sums of the 9 weights. For each of the 16, the products over all tiles and channels are a matmul. An error is
-// relative to the largest elements of a tile, as the tolerance of op conv is.
+// F(2x2,3x3) (Lavin and Gray 2015). It makes a tile of 2x2 results from 16 products: each is a sum of some of the
+// tile's 4x4 inputs times a sum of some of the 9 weights. Product number i of all tiles and channels is a matmul. The
+// errors are relative to the largest elements of a tile, as the tolerance of op conv is.
 //
 // A sum of elements that are not finite is NaN, also for results that do not depend on them. Then, and for elements
 // near the largest float, the results are computed directly.

@@ -99,9 +99,9 @@ func floatsOf(dst []float32, src []float64) {
 	converted(dst, src, between.floatsOfDoubles, func(x float64) float32 { return float32(x) })
 }
 
-// oddFloatsOf sets dst to floats of 32 bits. Numbers that these cannot represent become the neighbour with an odd last
-// bit, so that they are not rounded twice when they are then rounded to fewer bits (round to odd, Boldo and Melquiond
-// 2008).
+// oddFloatsOf rounds src to odd: a number that float32 cannot represent becomes the one of its two neighbours that has
+// an odd last bit. If the result is then rounded to fewer bits, that gives the same as rounding the number once (Boldo
+// and Melquiond 2008).
 func oddFloatsOf(dst []float32, src []float64) {
 	converted(dst, src, between.oddFloatsOfDoubles, func(x float64) float32 {
 		f := float32(x)
@@ -181,7 +181,8 @@ func resultsOf[T number](c *interp.Call) results[T] {
 // roundTo sets out to the floats of a list rounded to a narrower dtype.
 func roundTo(t ir.DType, out, list []float32) { primitives[roundings[t]].apply(out, list, list, list) }
 
-// block returns the list in which n results from number at on are computed: their memory, or scratch.
+// block returns the list in which a kernel computes n results from number at on: their own memory, or else scratch. The
+// kernel then calls put.
 func (r *results[T]) block(at, n int, scratch []T) []T {
 	if r.list != nil {
 		return r.list[at : at+n]
