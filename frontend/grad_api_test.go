@@ -353,6 +353,31 @@ func TestGradOfWideUpdates(t *testing.T) {
 	}
 }
 
+// TestGradOfScatterIntoNothing: a base without elements takes no updates, so their gradient is 0.
+func TestGradOfScatterIntoNothing(t *testing.T) {
+	in := map[string]*ir.Data{"x": randomFloats(t, 1, 5, 6)}
+	for _, mode := range []string{"", "add", "mul", "max"} {
+		have := runGrads(t, in, nil, func(b *frontend.Builder) {
+			x, base := b.Input("x", ir.F32, 5, 6), b.Full(ir.F32, 1, 0, 6)
+			rows := b.Iota(ir.I32, 0, ir.ShapeOf(5, 6))
+			y := base.Scatter(0, rows, x)
+			if mode != "" {
+				y = base.ScatterReduce(0, mode, rows, x)
+			}
+			b.Output("x", frontend.Grad(y.Sum().Add(x.Sum()), x)[0])
+		})
+		want := make([]float64, 5*6)
+		for i := range want {
+			want[i] = 1 // of x itself
+		}
+		d, err := ir.FromFloats(ir.F32, want, 5, 6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantNear(t, "mode "+mode, have["x"], d, 0)
+	}
+}
+
 // TestGradOfOneTensorTwice: if one tensor is used for several operands of an op, its gradient is the sum of their
 // gradients. This also holds for second gradients.
 func TestGradOfOneTensorTwice(t *testing.T) {

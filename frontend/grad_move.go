@@ -165,6 +165,8 @@ func scatterRule(add bool, read func(c GradCall, base Tensor) (at, inside Tensor
 	}
 	return each(func(c GradCall, i int) Tensor {
 		switch {
+		case c.Args[0].Shape().MaxElems() == 0: // no update is in range, and there is no element to read
+			return c.Args[i].zeros()
 		case add && c.Attrs.Has("mode") && c.Attrs.String_("mode") != "add":
 			return c.foldedScatter(i, read)
 		case i == 0 && add:

@@ -57,6 +57,25 @@ func TestLargeRandomGraphs(t *testing.T) {
 	})
 }
 
+// TestRandomRunsInFlight is TestRandomGraphs with runs that start before earlier ones are over.
+func TestRandomRunsInFlight(t *testing.T) {
+	compareBy(t, differInFlight, nil, cmp.Or(*randomGraphs, 12), func(seed uint64) (*ir.Graph, error) {
+		for ; ; seed += 1 << 32 { // half of them with states
+			g, err := graphgen.New(seed, graphgen.Options{Derived: seed%4 == 3})
+			if err != nil || seed%2 == 0 || len(g.Updates()) > 0 {
+				return g, err
+			}
+		}
+	})
+}
+
+// TestRandomBundles is TestRandomGraphs with programs that are saved and opened again. The CPU runs them too.
+func TestRandomBundles(t *testing.T) {
+	compareBy(t, differInBundle, nil, cmp.Or(*randomGraphs, 12), func(seed uint64) (*ir.Graph, error) {
+		return graphgen.New(seed, graphgen.Options{Large: seed%4 == 2})
+	})
+}
+
 // TestRandomGradients is TestRandomGraphs with gradients of random graphs, half of them large.
 func TestRandomGradients(t *testing.T) {
 	compareRandom(t, nil, cmp.Or(*randomGraphs, 20), func(seed uint64) (*ir.Graph, error) {
@@ -67,6 +86,17 @@ func TestRandomGradients(t *testing.T) {
 // compareRandom compares n random graphs, compiled for another device or for the one that runs them if other is nil,
 // with the reference. graph returns the graph of a seed.
 func compareRandom(t *testing.T, other *device.Caps, n int, graph func(seed uint64) (*ir.Graph, error)) {
+	t.Helper()
+	compareBy(t, differ, other, n, graph)
+}
+
+// comparison compares a graph, compiled for a target, on a device with the reference. It returns the number of compared
+// runs.
+type comparison func(dev *vkc.Device, target device.Caps, g *ir.Graph, seed uint64) (ran int, err error)
+
+// compareBy is compareRandom with another comparison than differ.
+func compareBy(t *testing.T, differ comparison, other *device.Caps, n int,
+	graph func(seed uint64) (*ir.Graph, error)) {
 	t.Helper()
 	type random struct {
 		*ir.Graph
@@ -113,7 +143,7 @@ func compareRandom(t *testing.T, other *device.Caps, n int, graph func(seed uint
 			case gap != "":
 				unsupported[gap]++
 			case err != nil:
-				report(t, dev, target, r.Graph, r.seed, err)
+				report(t, differ, dev, target, r.Graph, r.seed, err)
 			}
 			ran += runs
 			return nil
@@ -210,24 +240,12 @@ func compareAll(g *ir.Graph, exe runtime.Executable, reference *interp.Program, 
 			return fmt.Errorf("output %q, %s", o.Name, err)
 		}
 	}
-	for _, s := range g.Leaves(ir.OpState) {
-		have, err := exe.ReadState(s.Name())
-		if err != nil {
-			return err
-		}
-		want, err := reference.State(s.Name())
-		if err != nil {
-			return err
-		}
-		if err := interp.Compare(have, want, bounds[s.ID()].Tolerance(s)).Err(); err != nil {
-			return fmt.Errorf("state %q, %s", s.Name(), err)
-		}
-	}
-	return nil
+	return compareStates(g, bounds, exe.ReadState, reference)
 }
 
 // report fails the test with the graph made as small as the failure allows.
-func report(t *testing.T, dev *vkc.Device, target device.Caps, g *ir.Graph, seed uint64, err error) {
+func report(t *testing.T, differ comparison, dev *vkc.Device, target device.Caps, g *ir.Graph, seed uint64,
+	err error) {
 	t.Helper()
 	kind := func(err error) string { return strings.SplitN(err.Error(), ",", 2)[0] }
 	small := graphgen.Shrink(g, func(g *ir.Graph) bool {
@@ -286,7 +304,7 @@ func FuzzDevice(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := differ(dev, dev.Caps(), g, seed); err != nil && notYet(err) == "" {
-			report(t, dev, dev.Caps(), g, seed, err)
+			report(t, differ, dev, dev.Caps(), g, seed, err)
 		}
 	})
 }

@@ -42,7 +42,7 @@ func TestVulkan11(t *testing.T) {
 		seed := uint64(i) + 9000
 		runs, err := differ(dev, caps, g, seed)
 		if err != nil && notYet(err) == "" {
-			report(t, dev, caps, g, seed, err)
+			report(t, differ, dev, caps, g, seed, err)
 		}
 		ran += runs
 	}

@@ -30,8 +30,9 @@ type Bound struct {
 
 // Limits of the values in a graph.
 const (
-	maxMagnitude = 1e3
+	maxMagnitude = 1e4           // f16 has such numbers, and a sum of 4096 products is less
 	maxErr       = 1e4           // 0.1 percent of 1
+	maxRelative  = maxErr / 16   // of a large value: 4096 products in bf16x3 make errors of 512
 	maxRounded   = 0.02 * 0x1p23 // 2 percent of the largest value
 )
 
@@ -127,7 +128,7 @@ func (b Bound) finish(n *ir.Node) Bound {
 			b.Err += epsilon * b.mag()
 		}
 		// A dtype with a larger epsilon may have errors larger in proportion.
-		limit := maxErr * max(1, epsilonOf(n))
+		limit := max(maxErr, maxRelative*b.mag()) * max(1, epsilonOf(n))
 		if b.Rounded {
 			limit = max(limit, maxRounded*b.mag())
 		}
@@ -556,7 +557,7 @@ func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 	b.Bad = b.Bad || math.IsNaN(b.Err) || math.IsInf(b.Err, 0)
 }
 
-// roundedMatMul adds the error that a reduced precision allows in a matmul with k terms per sum. For half it is half a
+// roundedMatMul adds the error that a reduced precision allows in a matmul or convolution with k terms per sum. For half it is half a
 // unit of f16 for each operand and each sum, for bf16x3 the rest of an operand split into two bf16, and for int8 half a
 // step of 1/127 of the largest element for each element of the rows.
 func (b *Bound) roundedMatMul(n *ir.Node, k float64, args []Bound) {

@@ -136,7 +136,7 @@ func (g *generator) loop() *ir.Node {
 		return nil
 	}
 	trips := ir.D(g.rng.IntN(4))
-	if d := g.dims[g.rng.IntN(len(g.dims))]; g.rng.IntN(3) == 0 && d.Max() < 30 {
+	if d := g.dims[g.rng.IntN(len(g.dims))]; g.rng.IntN(2) == 0 && d.Max() < 30 {
 		trips = d
 	}
 	return g.addControl(ir.OpLoop, first, []*generator{body}, attr("trips", ir.Shape{trips}), attr("while", while),

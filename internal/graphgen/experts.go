@@ -18,6 +18,9 @@ func (g *generator) experts() *ir.Node {
 	t, k := g.float, g.rng.IntN(40)
 	if g.rng.IntN(2) == 0 {
 		t = g.oneOf(ir.Q8_0, ir.Q4_0, ir.Q5_1)
+		if g.rng.IntN(3) == 0 {
+			t = g.oneOf(ir.BlockFormats()...)
+		}
 		k = t.BlockElems()
 	}
 	x := g.leaf(ir.Shape{tokens, ir.D([]int{1, used}[g.rng.IntN(2)]), ir.D(k)}, g.float)

@@ -87,6 +87,9 @@ func (g *generator) chooseDims() {
 		most = 200
 		// With a small extent every rank has a shape that fits.
 		g.dims = append(g.dims, ir.D(1+g.rng.IntN(4)))
+		if g.rng.IntN(3) == 0 {
+			g.dims = append(g.dims, g.long())
+		}
 	}
 	for range 3 {
 		g.dims = append(g.dims, ir.D(sizes[g.rng.IntN(len(sizes))]))
@@ -98,6 +101,10 @@ func (g *generator) chooseDims() {
 	// More than a subgroup has invocations, and no multiple of one.
 	if !g.opt.Large && g.rng.IntN(20) == 0 {
 		g.dims[0] = ir.D(67)
+	}
+	// A row of whole blocks. The last extent stays small.
+	if !g.opt.Large && g.rng.IntN(8) == 0 {
+		g.dims[1] = ir.D(32)
 	}
 	if !g.opt.Static && g.rng.IntN(2) == 0 {
 		t := ir.Symbol("T", 1+g.rng.IntN(most))
@@ -173,13 +180,16 @@ func (g *generator) intType() ir.DType {
 
 func (g *generator) oneOf(list ...ir.DType) ir.DType { return list[g.rng.IntN(len(list))] }
 
-// fits reports whether a value may have this shape: it must not have too many elements.
-func (g *generator) fits(s ir.Shape) bool {
+// maxElems is the largest number of elements of a value.
+func (g *generator) maxElems() int {
 	if g.opt.Large {
-		return s.MaxElems() <= 1<<18
+		return 1 << 18
 	}
-	return s.MaxElems() <= 3000
+	return 3000
 }
+
+// fits reports whether a value may have this shape: it must not have too many elements.
+func (g *generator) fits(s ir.Shape) bool { return s.MaxElems() <= int64(g.maxElems()) }
 
 // upTo returns an extent from 1 to n, or in a large graph from 1 to 32*n, mostly a multiple of 8.
 func (g *generator) upTo(n int) int {
@@ -192,6 +202,11 @@ func (g *generator) upTo(n int) int {
 		size -= g.rng.IntN(8)
 	}
 	return size
+}
+
+// long returns an extent for sums of so many elements that the compiler splits them.
+func (g *generator) long() ir.Dim {
+	return ir.D([]int{600, 777, 1024, 1500, 2048, 4096}[g.rng.IntN(6)])
 }
 
 // shape returns a random shape of the given rank that fits.

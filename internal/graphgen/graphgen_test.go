@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/quant"
 )
 
 const graphs = 3000
@@ -57,8 +58,8 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("no graph of %d uses %s: add it to the generators of internal/graphgen", graphs, op)
 		}
 	}
-	for _, dt := range []ir.DType{ir.F32, ir.F16, ir.BF16, ir.I64, ir.I32, ir.U32, ir.I8, ir.U8, ir.Bool,
-		ir.Q8_0, ir.Q4_0} {
+	for _, dt := range append(ir.BlockFormats(), ir.F32, ir.F16, ir.BF16, ir.I64, ir.I32, ir.U32, ir.I8, ir.U8,
+		ir.Bool) {
 		if dtypes[dt] == 0 {
 			t.Errorf("no graph of %d uses %s", graphs, dt)
 		}
@@ -121,6 +122,41 @@ func countLoop(count map[string]int, g *ir.Graph, n *ir.Node) {
 	}
 }
 
+// TestLongSums counts products in large graphs whose sums have many terms.
+func TestLongSums(t *testing.T) {
+	long, blocks := map[string]int{}, 0
+	for seed := range uint64(800) {
+		g := generate(t, seed, Options{Large: true})
+		for i, live := range g.Live() {
+			n := g.Nodes()[i]
+			if !live || n.Op() != ir.OpMatMul {
+				continue
+			}
+			s := n.Arg(0).Shape()
+			k := s[len(s)-1]
+			if n.Attrs().Bool("transpose_a") {
+				k = s[len(s)-2]
+			}
+			if k.Max() < 600 {
+				continue
+			}
+			long[n.Attrs().String_("precision")]++
+			if n.Arg(1).DType().IsBlock() {
+				blocks++
+			}
+		}
+	}
+	// The results of long sums in f16 are not comparable.
+	for _, p := range []string{ir.PrecisionFull, ir.PrecisionBF16x3, ir.PrecisionHalf, ir.PrecisionBytes} {
+		if long[p] < 2 {
+			t.Errorf("%d products with long sums have precision %s", long[p], p)
+		}
+	}
+	if blocks == 0 {
+		t.Errorf("no product with long sums has blocks")
+	}
+}
+
 func TestDeterministic(t *testing.T) {
 	for seed := range uint64(50) {
 		a, b := generate(t, seed, Options{}), generate(t, seed, Options{})
@@ -173,10 +209,7 @@ func TestValuesAreInTheirBounds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if d.DType.IsBlock() {
-				continue
-			}
-			values, err := d.Floats()
+			values, err := decoded(d)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,6 +220,20 @@ func TestValuesAreInTheirBounds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// decoded returns the elements of a tensor, which may have blocks.
+func decoded(d *ir.Data) ([]float64, error) {
+	if !d.DType.IsBlock() {
+		return d.Floats()
+	}
+	list := make([]float32, d.Elems())
+	err := quant.Dequantize(list, d.DType, d.Bytes)
+	values := make([]float64, len(list))
+	for i, x := range list {
+		values[i] = float64(x)
+	}
+	return values, err
 }
 
 func TestSymbols(t *testing.T) {

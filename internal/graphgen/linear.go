@@ -13,7 +13,8 @@ func (g *generator) linear() *ir.Node {
 	}
 	x := g.pick(func(n *ir.Node) bool {
 		// The transform adds an axis for real and imaginary parts.
-		return isFloat(n) && n.Rank() > 0 && n.Rank() < 6 && n.Shape()[n.Rank()-1].IsStatic()
+		last := n.Rank() - 1
+		return isFloat(n) && last >= 0 && last < 5 && n.Shape()[last].IsStatic() && n.Shape()[last].Add <= 1024
 	})
 	if x == nil {
 		return nil

@@ -367,6 +367,9 @@ func (g *generator) matmul() *ir.Node {
 	if a == nil {
 		a = g.leaf(g.shape(2+g.rng.IntN(2)), t)
 	}
+	if g.opt.Large && g.rng.IntN(4) == 0 {
+		a = g.leaf(ir.Shape{ir.D(g.upTo(2)), g.long()}, t)
+	}
 	if a == nil {
 		return nil
 	}
@@ -385,6 +388,9 @@ func (g *generator) matmul() *ir.Node {
 	}
 	// a random extent
 	n := g.shape(1)[0]
+	if !g.fits(ir.Shape{k, n}) {
+		n = ir.D(g.upTo(2))
+	}
 	b := ir.Shape{k, n}
 	if tb {
 		b = ir.Shape{n, k}
@@ -412,12 +418,26 @@ func isByte(n *ir.Node) bool { return n.DType() == ir.I8 || n.DType() == ir.U8 }
 
 // quantized uses a weight in a block format.
 func (g *generator) quantized() *ir.Node {
-	// short blocks, so that tensors stay small
+	// mostly short blocks, so that tensors stay small
 	t := g.oneOf(ir.Q8_0, ir.Q4_0, ir.Q4_1, ir.Q5_0, ir.Q5_1, ir.IQ4_NL, ir.MXFP4)
+	if g.rng.IntN(2) == 0 {
+		t = g.oneOf(ir.BlockFormats()...)
+	}
 	// One or two blocks per row.
 	k := t.BlockElems() * (1 + g.rng.IntN(2))
 	if g.opt.Large {
-		k *= 1 + g.rng.IntN(8)
+		k = t.BlockElems() * (1 + g.rng.IntN(max(2, 1<<(6+g.rng.IntN(7))/t.BlockElems()))) // up to 4096 elements
+	}
+	a := g.pick(func(n *ir.Node) bool { // rows of whole blocks
+		last := n.Rank() - 1
+		return isFloat(n) && last > 0 && n.Shape()[last].IsStatic() && n.Shape()[last].Add > 0 &&
+			n.Shape()[last].Add%int64(t.BlockElems()) == 0
+	})
+	if g.rng.IntN(2) == 0 {
+		a = nil
+	}
+	if a != nil {
+		k = int(a.Shape()[a.Rank()-1].Add)
 	}
 	w := g.blocks(t, k)
 	switch g.rng.IntN(4) {
@@ -430,7 +450,9 @@ func (g *generator) quantized() *ir.Node {
 		return g.add(ir.OpMatMul, []*ir.Node{g.blocks(g.oneOf(ir.Q8_0, ir.Q8_1), k), w}, attr("transpose_b", true),
 			g.precision())
 	}
-	a := g.leaf(append(g.shape(1+g.rng.IntN(2)), ir.D(k)), g.float)
+	if a == nil {
+		a = g.leaf(append(g.shape(1+g.rng.IntN(2)), ir.D(k)), g.float)
+	}
 	return g.add(ir.OpMatMul, []*ir.Node{a, w}, attr("transpose_b", true), g.precision())
 }
 
@@ -447,6 +469,9 @@ func (g *generator) precision() ir.Attr {
 // values, since the block format's steps would amplify their errors.
 func (g *generator) blocks(t ir.DType, k int) *ir.Node {
 	name, shape := fmt.Sprintf("q%d", len(g.g.Nodes())), ir.ShapeOf(g.upTo(12), k)
+	if !g.fits(shape) {
+		shape[0] = ir.D(1 + g.rng.IntN(max(g.maxElems()/k, 1)))
+	}
 	if g.rng.IntN(3) > 0 {
 		return g.named(ir.OpWeight, name, shape, t)
 	}
@@ -461,6 +486,9 @@ func (g *generator) attention() *ir.Node {
 	t, s := g.dims[g.rng.IntN(len(g.dims))], g.dims[g.rng.IntN(len(g.dims))]
 	if g.rng.IntN(3) == 0 { // as in self-attention
 		s = t
+	}
+	if int64(heads)*t.Max()*s.Max() > 1<<21 { // the reference would take long
+		return nil
 	}
 	// Op reshape could not split the heads: it does not see that both shapes are empty.
 	if (t.Is(0) || s.Is(0)) && !batch.IsStatic() {

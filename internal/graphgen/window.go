@@ -59,6 +59,9 @@ func (g *generator) conv() *ir.Node {
 		op, w = ir.OpConvTranspose, ir.ShapeOf(c, g.upTo(6))
 		attrs = append(attrs, attr("output_padding", g.perAxis(axes, 0, 1)))
 	}
+	if g.rng.IntN(4) == 0 {
+		attrs = append(attrs, attr("precision", []string{ir.PrecisionHalf, ir.PrecisionHalfSums}[g.rng.IntN(2)]))
+	}
 	for range axes {
 		w = append(w, ir.D(1+g.rng.IntN(3)))
 	}
@@ -134,6 +137,9 @@ func (b *Bound) windowed(n *ir.Node, args []Bound) {
 		m := k * max(x.mag(), float64(n.Attrs().Int("padding_value"))) * args[1].mag()
 		b.Lo, b.Hi = -m, m
 		b.Err = k*(x.mag()*args[1].Err+args[1].mag()*x.Err) + additions(k, m)
+		if n.DType().IsFloat() {
+			b.roundedMatMul(n, k, args)
+		}
 	case ir.OpAvgPool, ir.OpResizeLinear:
 		b.Err = x.Err + 8*x.mag()
 	case ir.OpResizeCubic: // each axis overshoots by at most a half

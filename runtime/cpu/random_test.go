@@ -6,6 +6,7 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -68,7 +69,7 @@ func compareRandom(t *testing.T, n int, graph func(seed uint64) (*ir.Graph, erro
 		group.Go(func() error {
 			g, err := graph(seed)
 			if err != nil {
-				return err
+				return fmt.Errorf("seed %d: %w", seed, err)
 			}
 			runs, err := differ(t, g, seed)
 			ran.Add(int64(runs))
@@ -134,17 +135,34 @@ func differ(t *testing.T, g *ir.Graph, seed uint64) (ran int, err error) {
 	symbols := values.Symbols(4)
 	symbols = append(symbols, symbols[0]) // in memory that the runs before have used
 	bounds := graphgen.Bounds(g)
+	// Of a graph with states, every third run has states of its own.
+	var own [3]runtime.States
+	if len(g.Leaves(ir.OpState)) > 0 {
+		symbols = slices.Repeat(symbols, 2)
+		for w := range ways {
+			if own[w], err = ways[w].NewStates(); err != nil {
+				return 0, err
+			}
+			defer own[w].Close()
+		}
+	}
+	var passed []passedRun
 	for i, s := range symbols {
 		in, err := values.Inputs(s, i)
 		if err != nil {
 			return ran, err
 		}
-		var all [3]*runtime.Result
-		if all[0], err = ways[0].Run(t.Context(), in, runtime.RunOptions{Symbols: s}); err != nil {
+		var results [3]*runtime.Result
+		states := own
+		if i%3 != 2 {
+			states = [3]runtime.States{}
+		}
+		options := func(w int) runtime.RunOptions { return runtime.RunOptions{Symbols: s, States: states[w]} }
+		if results[0], err = ways[0].Run(t.Context(), in, options(0)); err != nil {
 			continue // an axis to pick from is empty under these values
 		}
-		for w, exe := range ways[1:] {
-			if all[1+w], err = exe.Run(t.Context(), in, runtime.RunOptions{Symbols: s}); err != nil {
+		for w := 1; w < len(ways); w++ {
+			if results[w], err = ways[w].Run(t.Context(), in, options(w)); err != nil {
 				return ran, err
 			}
 		}
@@ -165,18 +183,56 @@ func differ(t *testing.T, g *ir.Graph, seed uint64) (ran int, err error) {
 			return nil
 		}
 		for _, o := range g.Outputs() {
-			read := func(w int) (*ir.Data, error) { return all[w].Outputs[o.Name], nil }
+			read := func(w int) (*ir.Data, error) { return results[w].Outputs[o.Name], nil }
 			if err := same(fmt.Sprintf("output %q", o.Name), bounds[o.Node.ID()].Tolerance(o.Node), read); err != nil {
 				return ran, err
 			}
 		}
 		for _, n := range g.Leaves(ir.OpState) {
-			read := func(w int) (*ir.Data, error) { return ways[w].ReadState(n.Name()) }
+			read := func(w int) (*ir.Data, error) {
+				if states[w] != nil {
+					return states[w].Read(n.Name())
+				}
+				return ways[w].ReadState(n.Name())
+			}
 			if err := same(fmt.Sprintf("state %q", n.Name()), bounds[n.ID()].Tolerance(n), read); err != nil {
 				return ran, err
 			}
 		}
 		ran++
+		passed = append(passed, passedRun{in, s, results[2].Outputs})
 	}
-	return ran, nil
+	if len(g.Leaves(ir.OpState)) == 0 {
+		err = atOnce(t, ways[2], passed)
+	}
+	return ran, err
+}
+
+// passedRun is a run with correct outputs.
+type passedRun struct {
+	in      map[string]*ir.Data
+	symbols map[string]int64
+	outputs map[string]*ir.Data
+}
+
+// atOnce repeats runs, all at the same time. They must give the same outputs.
+func atOnce(t *testing.T, exe runtime.Executable, runs []passedRun) error {
+	t.Helper()
+	var group errgroup.Group
+	for i, r := range runs {
+		group.Go(func() error {
+			again, err := exe.Run(t.Context(), r.in, runtime.RunOptions{Symbols: r.symbols})
+			if err != nil {
+				return fmt.Errorf("run %d next to others: %w", i, err)
+			}
+			for name, d := range r.outputs {
+				if !bytes.Equal(again.Outputs[name].Bytes, d.Bytes) {
+					return fmt.Errorf("run %d next to others with %v, output %q: %w", i, r.symbols, name,
+						interp.Compare(again.Outputs[name], d, ir.Tolerance{}).Err())
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
