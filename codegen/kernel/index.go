@@ -103,7 +103,7 @@ func ValueIndex(v *Expr, last Index) Index {
 // Clamp returns x, as a signed number, clamped to 0..last. If last is negative, as for an empty axis, the result is 0.
 func Clamp(x, last Index) Index {
 	switch {
-	case last.IsConst() && last.c <= 0:
+	case last.IsConst() && last.c <= 0, x.IsConst() && x.c <= 0:
 		return Const(0)
 	case x.NonNegative() && last.Minus(x).nonNegative():
 		return x

@@ -158,6 +158,9 @@ func TestClampIsDroppedOnlyWhenProven(t *testing.T) {
 		t.Errorf("clamp of a coordinate that can be negative: %s", got)
 	}
 	T := ir.Symbol("T", 8)
+	if got := Clamp(Const(0), DimIndex(T).Minus(Const(1))).String(); got != "0" {
+		t.Errorf("0 clamped to an axis is %s", got)
+	}
 	flip := DimIndex(T).Minus(Const(1)).Minus(Axis(0, T))
 	if got := Clamp(flip, DimIndex(T).Minus(Const(1))).String(); got != "T + -1*a0 + -1" {
 		t.Errorf("clamp of a reversed coordinate: %s", got)

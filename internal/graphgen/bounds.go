@@ -557,9 +557,9 @@ func (b *Bound) attentionWeights(n *ir.Node, args []Bound) {
 	b.Bad = b.Bad || math.IsNaN(b.Err) || math.IsInf(b.Err, 0)
 }
 
-// roundedMatMul adds the error that a reduced precision allows in a matmul or convolution with k terms per sum. For half it is half a
-// unit of f16 for each operand and each sum, for bf16x3 the rest of an operand split into two bf16, and for int8 half a
-// step of 1/127 of the largest element for each element of the rows.
+// roundedMatMul adds the error that a reduced precision allows in a matmul or convolution with k terms per sum. For
+// half it is half a unit of f16 for each operand and each sum, for bf16x3 the rest of an operand split into two bf16,
+// and for int8 half a step of 1/127 of the largest element for each element of the rows.
 func (b *Bound) roundedMatMul(n *ir.Node, k float64, args []Bound) {
 	switch precision := n.Attrs().String_("precision"); {
 	// Two bf16 keep 16 of f32's 24 bits.

@@ -22,6 +22,7 @@ func TestSorts(t *testing.T) {
 		{"[N]", "0", "u32", "argsort %x {axis=0", "sort"},
 		{"[4,32]", "1", "f32", "argsort %x {axis=1", "sort"},
 		{"[5,1]", "1", "f32", "sort %x {axis=1", "sort"},
+		{"[5,1]", "1", "i64", "argsort %x {axis=1", "map"},
 		{"[67,7]", "1", "f32", "argsort %x {axis=1", "sort"},
 		{"[3,40]", "1", "i64", "sort %x {axis=1", "row row"},
 		{"[2,700]", "1", "i32", "top_k_indices %x {k=9, axis=1", "sort"},
