@@ -363,7 +363,7 @@ func joined(all []*pair) (pair, error) {
 	for i, one := range all {
 		if !one.a.Shape.Equal(first.a.Shape) || !one.b.Shape.Equal(first.b.Shape) || one.a.DType != first.a.DType ||
 			one.b.DType != first.b.DType || one.factor != first.factor {
-			return p, fmt.Errorf("A and B of expert %d have another rank, type or factor than A and B of expert 0", i)
+			return p, fmt.Errorf("expert %d has A and B of another rank, type or factor than expert 0", i)
 		}
 		p.a.parts, p.b.parts = append(p.a.parts, one.a.tensor), append(p.b.parts, one.b.tensor)
 	}

@@ -287,8 +287,8 @@ func (a *attentionNode) fullMask() tensor {
 	return b.mask()
 }
 
-// zeroWithoutKeys returns y [B, H, T, _] with 0 for the queries that attend to no key, as ONNX defines. The softmax over
-// no keys would give NaN.
+// zeroWithoutKeys returns y [B, H, T, _] with 0 for the queries that attend to no key, as ONNX defines. The softmax
+// over no keys would give NaN.
 func (a *attentionNode) zeroWithoutKeys(y tensor) tensor {
 	if a.visible.IsZero() && a.bias.IsZero() {
 		return y // each query attends at least to its own position

@@ -9,8 +9,8 @@ import (
 	"github.com/vkc-go/vkc/ir"
 )
 
-// consumed records the attributes and inputs of a node that the code that builds it has read. An attribute or input that
-// was not read cannot have affected the result, and checkConsumed fails rather than ignore it silently.
+// consumed records the attributes and inputs of a node that the code that builds it has read. An attribute or input
+// that was not read cannot have affected the result, and checkConsumed fails rather than ignore it silently.
 type consumed struct {
 	attrs  []string
 	inputs []bool

@@ -92,7 +92,8 @@ func (c *chunkedScan) isFaster() bool {
 			{Batch: groups, Rows: size, Columns: rows, Depth: keys},   // results of the states before chunks
 			{Batch: heads, Rows: size, Columns: values, Depth: size}}} // results of the chunk's own time steps
 	stateRows := ir.Dim{Add: batch * c.heads.Add * values}
-	steps := kernel.Work{Form: kernel.FormSteps, Rows: stateRows, Columns: c.keys, Depth: ir.Dim{Add: c.times}, Launches: 1}
+	steps := kernel.Work{Form: kernel.FormSteps, Rows: stateRows, Columns: c.keys, Depth: ir.Dim{Add: c.times},
+		Launches: 1}
 	time := func(w kernel.Work) float64 { return c.pricer.Price(kernel.Rewrite{Work: &w}).After }
 	return float64(chunkMargin*time(chunks)) < time(steps)
 }

@@ -37,7 +37,7 @@ func (c *Channel) EndsPrograms() bool { return transports[c.transport].ends }
 func (c *Channel) Asynchronous() bool { return transports[c.transport].relays }
 
 // channel returns the channel of a transport, with enough memory for runs with these exchanges: if it is too small, the
-// group waits for all runs and allocates it anew. exchanges has the number of values that a device sends in each
+// group waits for all runs and allocates a larger one. exchanges has the number of values that a device sends in each
 // exchange of a run. The caller holds the lock.
 func (g *Group) channel(t Transport, exchanges []int) (*Channel, error) {
 	ownSlots := transports[t].ownSlots

@@ -21,8 +21,8 @@ var (
 	firstSeed    = flag.Uint64("seed", 1, "the seed of the first random graph")
 )
 
-// TestRandomGraphs writes random graphs as ONNX, reads them back, and compares the model's results with the reference on
-// the graph, for several runs so that states change.
+// TestRandomGraphs writes random graphs as ONNX, reads them back, and compares the model's results with the reference
+// on the graph, for several runs so that states change.
 //
 //	go test ./frontend/onnx/export -run TestRandomGraphs -graphs 20000 -timeout 0
 func TestRandomGraphs(t *testing.T) {

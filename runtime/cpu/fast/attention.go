@@ -170,8 +170,8 @@ func (m *mask) add(scores []float32, at int) {
 }
 
 // exponentials replaces each element of a row by exp(x-max), where max is the row's maximum, and returns the sum. It
-// changes up to lanes-1 elements after the row, which must have room for them: it fills the row's last vector with -inf,
-// so that assembly computes all elements.
+// changes up to lanes-1 elements after the row, which must have room for them: it fills the row's last vector with
+// -inf, so that assembly computes all elements.
 func exponentials(row []float32) (total float64) {
 	whole := row[:ceil.Div(len(row), lanes)*lanes]
 	for i := len(row); i < len(whole); i++ {
