@@ -30,7 +30,7 @@ import "github.com/vkc-go/vkc/runtime"
 //	example. Executable.NewStates of the same executable makes a set.
 //	States States
 //	Priority orders the queue of runs that vkc's Executable.Start has started and that have not begun. The run with
-//	the highest priority begins first. Among equal ones the run that was started first does.
+//	the highest priority begins first. Of runs with equal priorities, the one that was started first begins first.
 //	Priority int
 //	More says that the caller will start another run on this device right after this one. An asynchronous run (see
 //	Keep) may then be submitted together with the next one, so that the device is not idle between the two. Reading a
@@ -76,7 +76,7 @@ type Traffic = runtime.Traffic
 //	Read(name string) (*ir.Data, error)
 //	Write copies d to a state.
 //	Write(name string, d *ir.Data) error
-//	Reset sets all states to zero.
+//	Reset sets all states to their values after loading.
 //	Reset() error
 //	Close() error
 type States = runtime.States
