@@ -40,14 +40,18 @@ func (c *call) window(x ir.Shape, kernel []int) window {
 		w.low, w.high = pads[:n], pads[n:]
 	case "SAME_UPPER", "SAME_LOWER":
 		for i := range n {
-			total := w.samePadding(c, i, x[i+2])
-			w.low[i], w.high[i] = total/2, total-total/2
-			if mode == "SAME_LOWER" {
-				w.low[i], w.high[i] = w.high[i], w.low[i]
-			}
+			w.pad(i, w.samePadding(c, i, x[i+2]), mode == "SAME_LOWER")
 		}
 	}
 	return w
+}
+
+// pad sets the padding of both ends of axis i, total elements together. atBeginning says at which end an odd element is.
+func (w *window) pad(i, total int, atBeginning bool) {
+	w.low[i], w.high[i] = total/2, total-total/2
+	if atBeginning {
+		w.low[i], w.high[i] = w.high[i], w.low[i]
+	}
 }
 
 // windowOf returns tensor x and the window that the node's attributes describe for it. If padding depends on a symbol,
@@ -234,10 +238,7 @@ func (w *window) fitTransposed(i, from, to int, more *int, atBeginning bool) {
 	if total < 0 {
 		*more, total = *more-total, 0
 	}
-	w.low[i], w.high[i] = total/2, total-total/2
-	if atBeginning {
-		w.low[i], w.high[i] = w.high[i], w.low[i]
-	}
+	w.pad(i, total, atBeginning)
 }
 
 // pool returns the windows of a pooling of x and the options of the pooling op. It returns x too, padded with the value
