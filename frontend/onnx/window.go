@@ -46,7 +46,8 @@ func (c *call) window(x ir.Shape, kernel []int) window {
 	return w
 }
 
-// pad sets the padding of both ends of axis i, total elements together. atBeginning says at which end an odd element is.
+// pad sets the padding of both ends of axis i, total elements together. With atBeginning, an odd element is at the
+// beginning.
 func (w *window) pad(i, total int, atBeginning bool) {
 	w.low[i], w.high[i] = total/2, total-total/2
 	if atBeginning {
