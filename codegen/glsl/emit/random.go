@@ -47,6 +47,13 @@ func (e *Emitter) key(v *kernel.Expr, target *scope) expr.Expr {
 	return expr.Call("uvec2", t, expr.Uint(0))
 }
 
+// sharesRandomBlock reports whether the elements at four neighbouring coordinates of an axis share a block of v's
+// stream, if the first coordinate is a multiple of four.
+func sharesRandomBlock(v *kernel.Expr, axis int) bool {
+	seed, offset := v.Args[0], v.Args[1]
+	return v.Index.Adjacent(axis, 4) && !seed.Uses(axis) && !offset.Uses(axis)
+}
+
 // loadWords returns a uvec4 variable with the random words of the four neighbouring elements that an invocation
 // computes at once. have has the variables that are declared already, by expression. If one has the same seed, offset
 // and elements, loadWords returns it instead of declaring another.

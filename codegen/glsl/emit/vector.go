@@ -123,7 +123,7 @@ func (e *Emitter) loadVectors(r Run, roots []*kernel.Expr) map[*kernel.Expr]expr
 	e.Plan(nil, nil)
 	known := func(v *kernel.Expr) bool { _, ok := e.KnownValue(v); return ok }
 	kernel.WalkUnknown(roots, known, func(v *kernel.Expr) {
-		if v.Kind == kernel.ExprRandom && r.Width == 4 && v.Index.Adjacent(r.Axis, 4) {
+		if v.Kind == kernel.ExprRandom && r.Width == 4 && sharesRandomBlock(v, r.Axis) {
 			vectors[v] = e.loadWords(r, v, vectors)
 		}
 		if v.Kind != kernel.ExprLoad || e.inPairs(e.Buffers[v.Bind]) || !e.K.LoadsVector(v, r.Axis, r.Width) {
