@@ -378,6 +378,25 @@ func TestGradOfScatterIntoNothing(t *testing.T) {
 	}
 }
 
+// TestGradOfPaddingOnly: the only window of a convolution reads an element of padding, so no gradient depends on x or w.
+func TestGradOfPaddingOnly(t *testing.T) {
+	in := map[string]*ir.Data{"x": randomFloats(t, 1, 5, 2, 1), "w": randomFloats(t, 2, 6, 2, 1)}
+	have := runGrads(t, in, nil, func(b *frontend.Builder) {
+		x, w := b.Input("x", ir.F32, 5, 2, 1), b.Input("w", ir.F32, 6, 2, 1)
+		y := x.Conv(w, frontend.PaddingLowHigh([]int{2}, []int{0}), frontend.Stride(3))
+		grads := frontend.Grad(y.Sum(), x, w)
+		b.Output("x", grads[0])
+		b.Output("w", grads[1])
+	})
+	for name, d := range have {
+		want, err := ir.FromFloats(ir.F32, make([]float64, d.Elems()), d.Dims...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantNear(t, name, d, want, 0)
+	}
+}
+
 // TestGradOfOneTensorTwice: if one tensor is used for several operands of an op, its gradient is the sum of their
 // gradients. This also holds for second gradients.
 func TestGradOfOneTensorTwice(t *testing.T) {

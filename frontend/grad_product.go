@@ -117,6 +117,11 @@ func convGrad(c GradCall, i int) Tensor {
 	if i == 1 {
 		return kernelGrad(x, c.Grad, win, c.Attrs, w.Shape())
 	}
+	for axis, n := range c.Grad.Shape()[2:] {
+		if end := n.Plus(-1).Times(win.Stride[axis]).Plus(win.Reach(axis) - win.Low[axis]); end.Max() < 1 {
+			return x.zeros() // the windows read padding only
+		}
+	}
 	// Without high padding, the transposed convolution has all positions that the windows read. Then cropOrPad cuts the
 	// padding off, and appends zeros for elements of x after the last window, which have no gradient.
 	win.High = make([]int64, len(win.High))
