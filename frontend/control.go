@@ -3,6 +3,7 @@ package frontend
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -113,6 +114,14 @@ func (b *Builder) scan(first, xs []Tensor, back bool,
 		}
 	}
 	steps := xs[0].Dim(0)
+	if steps.Is(0) { // the body never runs, but its index_select needs an element
+		xs = slices.Clone(xs)
+		for i, x := range xs {
+			high := make([]int, x.Rank())
+			high[0] = 1
+			xs[i] = x.Pad(make([]int, x.Rank()), high, 0)
+		}
+	}
 	l := b.loop(op)
 	defer l.outer.endBody()
 	at := l.counter() // the index in xs

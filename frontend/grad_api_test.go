@@ -397,6 +397,26 @@ func TestGradOfPaddingOnly(t *testing.T) {
 	}
 }
 
+// TestGradOfNoSteps: a recurrence over no times keeps its state, and passes the state's gradient on.
+func TestGradOfNoSteps(t *testing.T) {
+	in := map[string]*ir.Data{"x": randomFloats(t, 1, 0, 2, 3), "state": randomFloats(t, 2, 2, 3, 4)}
+	have := runGrads(t, in, nil, func(b *frontend.Builder) {
+		x, state := b.Input("x", ir.F32, 0, 2, 3), b.Input("state", ir.F32, 2, 3, 4)
+		dt, a, groups := b.Full(ir.F32, 1, 0, 2), b.Full(ir.F32, 1, 2, 4), b.Full(ir.F32, 1, 0, 1, 4)
+		y, last := x.SSMScan(dt, a, groups, groups, state)
+		grads := frontend.Grad(y.Sum().Add(last.Sum()), x, state)
+		b.Output("x", grads[0])
+		b.Output("state", grads[1])
+	})
+	for name, value := range map[string]float64{"x": 0, "state": 1} {
+		want, err := ir.FromFloats(ir.F32, slices.Repeat([]float64{value}, int(have[name].Elems())), have[name].Dims...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantNear(t, name, have[name], want, 0)
+	}
+}
+
 // TestGradOfOneTensorTwice: if one tensor is used for several operands of an op, its gradient is the sum of their
 // gradients. This also holds for second gradients.
 func TestGradOfOneTensorTwice(t *testing.T) {

@@ -120,8 +120,11 @@ func gradOfLoop(c GradCall, want []bool) []Tensor {
 	l.wanted = indices(want[len(l.states):])
 
 	out := make([]Tensor, len(c.Args))
-	if l.trips.Is(0) { // the results are the first states
+	if l.trips.Is(0) { // the results are the first states, and do not depend on the inputs
 		copy(out, c.grads)
+		for _, i := range l.wanted {
+			out[len(l.states)+i] = c.Args[len(l.states)+i].zeros()
+		}
 		return out
 	}
 	// Run the loop again, to store the states that the gradients read.
