@@ -46,8 +46,8 @@ func shapesOf(values []*value) []shapes.Shape {
 	return of
 }
 
-// hasFlow reports whether results of the functions need a loop or branch that the host runs, with a program for each
-// part.
+// hasFlow reports whether the host must run a loop or branch, between programs, to compute results of the functions. A
+// result from an enclosing function counts as computed. A value from there that a function only captures does not.
 func hasFlow(of ...*Function) bool {
 	seen := map[*operation]bool{}
 	var walk func(v *value) bool

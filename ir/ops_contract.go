@@ -17,7 +17,7 @@ func init() {
 
 var precisionAttr = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull,
 	Enum: []string{PrecisionFull, PrecisionBF16x3, PrecisionHalf, PrecisionHalfSums, PrecisionBytes},
-	Doc:  "how far a device may round to be faster. full: it may round only f32 rows multiplied by a quantized weight, by 2^-22 of the largest of 32 neighbours. bf16x3: it may replace f32 operands by sums of two bf16, with an error of at most 2^-15 per multiplication. half: it may round operands to f16. half_sums: it may accumulate in f16 too. int8: as half, and it may quantize rows multiplied by a quantized weight to 8 bits, with a scale per 32 elements."}
+	Doc:  "how far a device may round to be faster. full: it may round f32 rows that are multiplied by a quantized weight, and nothing else. An element's error is then at most 2^-22 of the largest of its 32 neighbours. bf16x3: it may replace f32 operands by sums of two bf16, with an error of at most 2^-15 per multiplication. half: it may round operands to f16. half_sums: as half, and it may accumulate in f16. int8: as half, and it may quantize rows that are multiplied by a quantized weight to 8 bits, with a scale per 32 elements."}
 
 // windowPrecision is the attribute of convolutions, which have no block weights.
 var windowPrecision = AttrInfo{Name: "precision", Kind: AttrString, Default: PrecisionFull,

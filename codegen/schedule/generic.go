@@ -5,8 +5,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// generic returns the heuristics of devices that no other class covers. It relies only on the caps. Tiles are of medium
-// size and fit in 16 KiB of shared memory, which every Vulkan device has, as are workgroups of 128 invocations.
+// generic returns the heuristics of devices that no other class covers. It relies only on the caps. Each list of tiles
+// for plain matmuls and attention has tiles for any Vulkan device: with 16 KiB of shared memory, and workgroups of 128
+// invocations. Larger tiles are for devices with more.
 func generic(caps device.Caps) heuristics {
 	return heuristics{
 		machine: machine{device.MachineOf(caps), device.CoresOf(caps)},

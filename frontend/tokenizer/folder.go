@@ -38,8 +38,9 @@ type folderReader struct {
 	whole                              bool // GGML's keys say all of the tokenizer
 }
 
-// Metadata returns the tokenizer in the keys of GGUF files. If GGML's keys cannot say how the tokenizer works, the
-// metadata have the whole tokenizer.json too, and New then uses that.
+// Metadata returns the tokenizer, the chat templates and the sampling settings as metadata of a GGUF file, mostly in
+// the keys that GGML defines. If these keys cannot express the tokenizer, another key has the whole tokenizer.json, and
+// New uses that.
 func (f Folder) Metadata() (kvs []gguf.KV, err error) {
 	defer bailout.Caught(&err)
 	r := &folderReader{Folder: f}

@@ -311,9 +311,9 @@ func (p *Plan) fromHalf(a, b complex128, k int) complex128 {
 	return (a + b + complex(imag(odd), -real(odd))) / 2
 }
 
-// RealInverse sets out to the n real numbers whose transform begins with the n/2+1 elements of x; the others are their
-// conjugates. It ignores the imaginary parts of x[0] and, for an even n, x[n/2]. It overwrites x, which has n elements
-// or more, and work.
+// RealInverse computes n real numbers, out, from the first n/2+1 elements of their transform, which are in x. The other
+// elements are conjugates of these. It ignores the imaginary parts of x[0] and, for an even n, of x[n/2]. x must have
+// at least n elements. RealInverse overwrites x and work.
 func (p *Plan) RealInverse(x []complex128, out []float64, work []complex128) {
 	x[0] = complex(real(x[0]), 0)
 	if p.n%2 == 1 {

@@ -87,8 +87,9 @@ func (c *Checker) AddKernels(name string, s *passes.State, order *rand.Rand) err
 	return nil
 }
 
-// Compare runs the graph in every way and compares the results with the reference. It makes runs under several symbol
-// values one after another, so that states advance.
+// Compare runs the graph in each way that was added, and compares outputs and states with the reference. It makes a run
+// for each of up to `runs` choices of symbol values, and at least three if the graph has states, which advance from run
+// to run.
 func (c *Checker) Compare(runs int) error {
 	symbols := c.values.Symbols(runs)
 	// At least three runs, so that a state has more than one update.

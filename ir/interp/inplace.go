@@ -29,8 +29,8 @@ func (p *Program) planStates() []bool {
 	return list
 }
 
-// makerOf returns the node that allocates the memory of node n's value: n itself or, if n is a reshape, the node before
-// n and all reshapes before n. The values between these nodes must have no other users.
+// makerOf follows reshapes from node n back to the node that allocates the memory of n's value, and returns that node.
+// It stops at a reshape with an argument that has other users.
 func (p *Program) makerOf(n *ir.Node) *ir.Node {
 	for reshapes(n) && p.plan.uses[n.Arg(0).ID()] == 1 {
 		n = n.Arg(0)

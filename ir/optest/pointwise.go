@@ -135,13 +135,14 @@ func (b *builder) outer(op ir.Op, t ir.DType, rows, cols int, v values) []*ir.No
 	return list
 }
 
-// extremeArgs adds arguments that together hold every pair of extreme values.
+// extremeArgs adds arguments that together hold every pair of extreme values. lerp gets small values instead, with a
+// few infinities and NaNs, because its difference of the largest values overflows.
 func (b *builder) extremeArgs(op ir.Op, t ir.DType) []*ir.Node {
 	n := extremeCount(t)
 	switch {
 	case len(op.Info().Args) == 1:
 		return []*ir.Node{b.input(t, []int{n}, extreme)}
-	case op == ir.OpLerp: // lerp's difference of the largest values overflows
+	case op == ir.OpLerp:
 		return b.outer(op, t, 7, 31, sparse)
 	}
 	return b.outer(op, t, n, n, extreme)

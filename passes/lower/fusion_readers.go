@@ -68,9 +68,9 @@ func (l *clusterList) addReaders(n *ir.Node) {
 	}
 }
 
-// findReaders records the readers of n, the clusters that compute n inline or load it. A user of n gives the cluster
-// that stores the user or has it as a core, and, if the user is not stored, all readers of the user. So findReaders
-// must have run for all users of n before.
+// findReaders records the readers of n: the clusters that load n or compute it inline. These are, for each user u of n,
+// the cluster that stores u or has it as a core. If no cluster stores u, all readers of u are readers of n too, so
+// findReaders must have run for the users of n before.
 func (f *Fusion) findReaders(n *ir.Node) {
 	l := f.newList()
 	for _, u := range f.uses[n.ID()] {

@@ -189,9 +189,11 @@ func (r scatters) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 // kernel returns the fastest of the accumulation's kernels that the device can run for a scatter, and its work. If
 // there is none, the work takes infinite time.
 func (a accumulationOps) kernel(r scatters, s scatterSize) (op ir.Op, best kernel.Work) {
-	each, slots, words := s.elements(s.updates), s.elements(s.base[:2])*float64(s.updates[2].Max()), float64(a.words)
-	pass := each * (4 + float64(s.t.BlockBytes())) // bytes of all updates and their indices
-	others := inFlight / max(slots, 1)             // updates in flight to the same destination
+	each := s.elements(s.updates)                                 // number of updates
+	slots := s.elements(s.base[:2]) * float64(s.updates[2].Max()) // number of destinations
+	words := float64(a.words)                                     // of a destination
+	pass := each * (4 + float64(s.t.BlockBytes()))                // bytes of all updates and their indices
+	others := inFlight / max(slots, 1)                            // updates in flight to the same destination
 	best.Bytes = math.Inf(1)
 	for i, kind := range accumulationKinds {
 		w := kernel.Work{Bytes: pass, Scattered: float64(each * words)}
@@ -199,7 +201,9 @@ func (a accumulationOps) kernel(r scatters, s scatterSize) (op ir.Op, best kerne
 			w.Scattered = s.sectors(4)
 		}
 		w.Scattered = float64(w.Scattered * (1 + float64(a.waits*others)))
-		if kind.words > 0 { // an atomic in shared memory takes a quarter of the time of one in memory
+		// Each window of destinations in shared memory reads all updates. An atomic there takes a quarter of the time
+		// of one in memory. At its end, each workgroup adds its destinations to memory.
+		if kind.words > 0 {
 			windows := math.Ceil(slots / float64(kind.window(a.words)))
 			w = kernel.Work{Bytes: float64(windows * pass),
 				Scattered: windows*each*words/4 + float64(math.Ceil(each/float64(kind.tile))*slots*words)}

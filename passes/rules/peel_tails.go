@@ -54,15 +54,16 @@ func cutTail(k *kernel.Kernel, t kernel.Tail) (whole, tail *kernel.Kernel) {
 	return whole, tail
 }
 
-// rangeOf returns the matmul for the results with coordinates from first up to, but excluding, end along an axis.
+// rangeOf returns the part of matmul k with the results at coordinates from first up to, but excluding, end along an
+// axis.
 func rangeOf(k *kernel.Kernel, axis int, first, end int64) *kernel.Kernel {
 	parallel := slices.Clone(k.Parallel)
 	parallel[axis] = ir.D(int(end - first))
-	return kernel.Map(k, kernel.Edit{Parallel: parallel, At: func(a int, d ir.Dim) kernel.Index {
-		if a == axis {
+	return kernel.Map(k, kernel.Edit{Parallel: parallel, At: func(a int, extent ir.Dim) kernel.Index {
+		if a == axis { // k's coordinate is the part's plus first
 			return kernel.Axis(a, parallel[a]).Plus(kernel.Const(first))
 		}
-		return kernel.Axis(a, d)
+		return kernel.Axis(a, extent)
 	}})
 }
 

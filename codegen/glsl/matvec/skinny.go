@@ -261,10 +261,10 @@ func (r *skinny) declareStrips(o *matmul.Operand) fetchedStrips {
 func (r *skinny) runs() int   { return r.columns() * r.s.TileK / r.run.Elems }
 func (r *skinny) rounds() int { return ceil.Div(r.runs(), r.team) }
 
-// eachRun calls body for each run (the elements that an invocation decodes at once) that this lane decodes in a step. i
-// counts the lane's runs. column is the run's column, counted from the subgroup's first column. run is the run's number
-// within the step's TileK elements of that column. Lanes 2n and 2n+1 decode runs of the same number in two adjacent
-// columns, so that their stores use different banks.
+// eachRun calls body for each run that this lane decodes in a step. A run is the elements that an invocation decodes at
+// once, and i counts those of this lane. column is the run's column, counted from the subgroup's first column. run is
+// the run's number among the runs of that column in the step, which has TileK elements. Lanes 2n and 2n+1 decode the
+// same run of two adjacent columns, so that their stores use different banks.
 func (r *skinny) eachRun(body func(i, column, run expr.Expr)) {
 	perColumn := r.s.TileK / r.run.Elems
 	r.EachSlot(r.lane, r.runs(), r.team, func(i, slot expr.Expr) {

@@ -110,17 +110,17 @@ func (p *intConv) rowBytes() int { return p.parts() * volume(p.kernel) * groupBy
 // else neighbouring input channels. row returns the sum of the weights.
 func (p *intConv) row(dst []byte, weights []int32) (sum int32) {
 	if p.neighbours {
-		for at := 0; at < len(weights); at += p.width {
+		for at := 0; at < len(weights); at += p.width { // each line of the kernel fills whole groups
 			sum += p.packA(dst, weights[at:], p.width, 1)
 			dst = dst[p.groups(p.width)*groupBytes:]
 		}
 		return sum
 	}
-	kernel := volume(p.kernel)
+	taps := volume(p.kernel)
 	for at := 0; at < p.inPer; at += p.elems {
 		n := min(p.elems, p.inPer-at)
-		for tap := range kernel {
-			sum += p.packA(dst, weights[at*kernel+tap:], n, kernel)
+		for tap := range taps { // of n channels, whose weights are `taps` elements apart
+			sum += p.packA(dst, weights[at*taps+tap:], n, taps)
 			dst = dst[groupBytes:]
 		}
 	}

@@ -17,8 +17,8 @@ func resizeNearest(c *interp.Call) error {
 	return resizeElements(c, elements[uint64](out), elements[uint64](from))
 }
 
-// resizeElements computes rows along the innermost axis. A row with the same source as the row before is a copy of that
-// row.
+// resizeElements computes the result of resize_nearest by rows, which are the elements along the innermost axis. If a
+// row takes its elements from the same row of x as the row before, it is a copy of that row.
 func resizeElements[E any](c *interp.Call, out, x []E) error {
 	in, last := c.Args[0].Dims, len(c.Dims)-1
 	sources := make([][]int, len(c.Dims)) // by axis and coordinate of the result: the coordinate in x
