@@ -397,6 +397,25 @@ func TestGradOfPaddingOnly(t *testing.T) {
 	}
 }
 
+// TestGradOfConvTransposeOfNothing: the result is zeros, which depend on no weight.
+func TestGradOfConvTransposeOfNothing(t *testing.T) {
+	in := map[string]*ir.Data{"x": randomFloats(t, 1, 1, 2, 0), "w": randomFloats(t, 2, 2, 1, 3)}
+	have := runGrads(t, in, nil, func(b *frontend.Builder) {
+		x, w := b.Input("x", ir.F32, 1, 2, 0), b.Input("w", ir.F32, 2, 1, 3)
+		y := x.ConvTranspose(w, frontend.Stride(2), frontend.Dilation(2), frontend.PaddingLowHigh([]int{0}, []int{2}))
+		grads := frontend.Grad(y.Sum(), x, w)
+		b.Output("x", grads[0])
+		b.Output("w", grads[1])
+	})
+	for name, d := range have {
+		want, err := ir.FromFloats(ir.F32, make([]float64, d.Elems()), d.Dims...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantNear(t, name, d, want, 0)
+	}
+}
+
 // TestGradOfNoSteps: a recurrence over no times keeps its state, and passes the state's gradient on.
 func TestGradOfNoSteps(t *testing.T) {
 	in := map[string]*ir.Data{"x": randomFloats(t, 1, 0, 2, 3), "state": randomFloats(t, 2, 2, 3, 4)}

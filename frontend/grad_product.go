@@ -114,6 +114,9 @@ func kernelGrad(wide, narrow Tensor, win ir.Window, of ir.Attrs, to ir.Shape) Te
 // weights.
 func convGrad(c GradCall, i int) Tensor {
 	x, w, win := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node)
+	if x.Shape().MaxElems() == 0 { // the results do not depend on w
+		return c.Args[i].zeros()
+	}
 	if i == 1 {
 		return kernelGrad(x, c.Grad, win, c.Attrs, w.Shape())
 	}
@@ -132,6 +135,9 @@ func convGrad(c GradCall, i int) Tensor {
 // weights.
 func convTransposeGrad(c GradCall, i int) Tensor {
 	x, w, win := c.Args[0], c.Args[1], ir.WindowOf(c.Result.node)
+	if x.Shape().MaxElems() == 0 { // the results do not depend on w
+		return c.Args[i].zeros()
+	}
 	if i == 1 {
 		return kernelGrad(c.Grad, x, win, c.Attrs, w.Shape())
 	}
