@@ -26,6 +26,10 @@ func New(seed uint64, opt graphgen.Options) (*ir.Graph, error) {
 	}
 }
 
+// maxElems is the largest number of elements of a value. Products of gradients could have a hundred million, and the
+// reference would compute them for minutes.
+const maxElems = 1 << 21
+
 // gradients returns the gradients of one random graph. ok is false if there are none.
 func gradients(seed uint64, opt graphgen.Options) (g *ir.Graph, ok bool, err error) {
 	of, err := graphgen.New(seed, opt)
@@ -59,6 +63,9 @@ func gradients(seed uint64, opt graphgen.Options) (g *ir.Graph, ok bool, err err
 				err = nil
 			}
 			return nil, false, err
+		}
+		if slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool { return n.Shape().MaxElems() > maxElems }) {
+			return nil, false, nil
 		}
 		bounds := graphgen.Bounds(g)
 		good := slices.DeleteFunc(slices.Clone(params), func(name string) bool {
