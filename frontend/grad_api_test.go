@@ -378,7 +378,8 @@ func TestGradOfScatterIntoNothing(t *testing.T) {
 	}
 }
 
-// TestGradOfPaddingOnly: the only window of a convolution reads an element of padding, so no gradient depends on x or w.
+// TestGradOfPaddingOnly: the only window of a convolution reads an element of padding, so the gradients of x and w are
+// 0.
 func TestGradOfPaddingOnly(t *testing.T) {
 	in := map[string]*ir.Data{"x": randomFloats(t, 1, 5, 2, 1), "w": randomFloats(t, 2, 6, 2, 1)}
 	have := runGrads(t, in, nil, func(b *frontend.Builder) {
