@@ -404,8 +404,9 @@ var unsupportedKeys = map[string][]float64{
 	"router_logit_softcapping":         {0},
 }
 
-// refuse records an error if the metadata ask for a feature that the graph would not compute: a key of unsupportedKeys
-// that nobody has read has a value that does not turn its feature off.
+// refuse records an error if the metadata ask for a feature that the graph would not compute. Such a feature has a key
+// in unsupportedKeys, with the values that turn the feature off. An architecture that reads the key supports the
+// feature.
 func (r *metadata) refuse(a architecture) {
 	for _, key := range slices.Sorted(maps.Keys(unsupportedKeys)) {
 		if r.known[key] {

@@ -74,8 +74,8 @@ var gemma3n = architecture{
 	join:     altUpJoined,
 }
 
-// sparsity converts the share of gates that a layer sets to 0 to a threshold: that share of a normal distribution is
-// below the mean plus so many standard deviations.
+// sparsity converts the share of gates that a layer sets to 0 to a threshold in standard deviations. For example, half
+// of a normal distribution is below 0 standard deviations from the mean.
 func (c *folderConfig) sparsity() {
 	list, _ := c.values["activation_sparsity_pattern"].([]any)
 	scales := make([]float32, len(list))

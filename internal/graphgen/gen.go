@@ -204,7 +204,7 @@ func (g *generator) upTo(n int) int {
 	return size
 }
 
-// long returns an extent for sums of so many elements that the compiler splits them.
+// long returns an extent for long sums. The compiler splits such sums.
 func (g *generator) long() ir.Dim {
 	return ir.D([]int{600, 777, 1024, 1500, 2048, 4096}[g.rng.IntN(6)])
 }
