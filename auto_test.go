@@ -12,8 +12,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // autoDevice is the best Vulkan device, as if it were a GPU that "auto" opened.

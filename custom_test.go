@@ -15,11 +15,11 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/check"
 	"github.com/vkc-go/vkc/codegen/device"
-	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/keval"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )

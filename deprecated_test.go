@@ -10,10 +10,10 @@ import (
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/multi"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // twoWeights is a graph with two weights that devices may share.

@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/internal/apitest"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/multi"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // api is this package.

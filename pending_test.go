@@ -16,9 +16,9 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // summing is a program that gives x+1 and the sum of all x that it was ever given.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 var replicasFlag = flag.String("replicas", "vulkan", "the devices that benchmarks of several run on, such as 0,1")

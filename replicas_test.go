@@ -7,8 +7,8 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestReplicas runs a batch on one Vulkan device opened four times: every device has its share, and each result has the

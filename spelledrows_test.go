@@ -8,8 +8,8 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestSpelledNorm: a layer norm that a graph spells by ops rounds the mean as each op does. That shifts a row by what

@@ -6,8 +6,8 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestCheapest: a graph that reads large weights uses tensor parallelism, and a small graph runs on one device. The

@@ -11,7 +11,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/tokenizer"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
+	"github.com/vkc-go/vkc/internal/vktest"
 )
 
 // autoTakesVulkan has "auto" open the best Vulkan device as if it were a GPU, until the function that it returns is

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/flowtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/keval"
 	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"

@@ -6,8 +6,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/vkc-go/vkc/codegen/kernel/keval"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/keval"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/passes"

@@ -19,8 +19,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/optim"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 	"github.com/vkc-go/vkc/train"
 )
 

@@ -20,8 +20,8 @@ import (
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/golden"
 	"github.com/vkc-go/vkc/internal/pairs"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 var updateGolden = flag.Bool("update-golden", false, "rewrite the files of testdata")

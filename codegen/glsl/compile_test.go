@@ -17,8 +17,8 @@ import (
 	"github.com/vkc-go/vkc/codegen/schedule"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/passes"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 var (

@@ -20,10 +20,10 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/pairs"
 	"github.com/vkc-go/vkc/internal/randblocks"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 var randomProducts = flag.Int("products", 24, "number of random matmuls to run on the device")

@@ -10,9 +10,9 @@ import (
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // skinnySchedule is a schedule of sn by sk subgroups, along columns and contraction axis, with frags fragments of

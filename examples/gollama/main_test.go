@@ -11,7 +11,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/devtest"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
+	"github.com/vkc-go/vkc/internal/vktest"
 )
 
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }

@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/devtest"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
+	"github.com/vkc-go/vkc/internal/vktest"
 )
 
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }

@@ -16,7 +16,7 @@ import (
 	"github.com/vkc-go/vkc/frontend/lora"
 	"github.com/vkc-go/vkc/frontend/safetensors"
 	"github.com/vkc-go/vkc/internal/devtest"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
+	"github.com/vkc-go/vkc/internal/vktest"
 )
 
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }

@@ -18,8 +18,8 @@ import (
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/frontend/quantize"
 	"github.com/vkc-go/vkc/frontend/safetensors"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // orderedGPTQ returns a matrix as GPTQ with desc_act writes it, and the same matrix in f32. Its groups of 32 columns do

@@ -11,9 +11,9 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/interp"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // gollama is the model of examples/gollama.

@@ -9,9 +9,9 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // openParts loads programs of one model on a device, for parts of these sizes.

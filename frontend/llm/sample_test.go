@@ -8,7 +8,7 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
+	"github.com/vkc-go/vkc/internal/vktest"
 )
 
 // samplerCase has sampling parameters and the expected frequency of each token.

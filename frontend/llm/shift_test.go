@@ -9,9 +9,9 @@ import (
 
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/frontend/llm"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/quant"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestShift drops tokens in the middle of a text. The first layer's keys and values, which depend only on a token and

@@ -15,8 +15,8 @@ import (
 	"github.com/vkc-go/vkc/compiler"
 	"github.com/vkc-go/vkc/frontend"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // Build makes a graph or fails the test.

@@ -13,8 +13,8 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/lint"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/passes"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 func TestMain(m *testing.M) { os.Exit(vktest.Main(m)) }

@@ -11,10 +11,10 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/spirv"
 	"github.com/vkc-go/vkc/internal/cachefile"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/ir/optest"
 	"github.com/vkc-go/vkc/runtime"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // atOnce is how many cases share a graph, and so a start of the GLSL compiler: more than a user's, because few fail.

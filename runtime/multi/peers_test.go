@@ -10,7 +10,7 @@ import (
 	"github.com/vkc-go/vkc"
 	"github.com/vkc-go/vkc/codegen/device"
 	"github.com/vkc-go/vkc/internal/devtest"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
+	"github.com/vkc-go/vkc/internal/vktest"
 )
 
 // TestCopiesOfCUDA makes devices exchange values with CUDA copies. A fake library replaces CUDA: it imports memory that

@@ -13,9 +13,9 @@ import (
 	"github.com/vkc-go/vkc/frontend/gguf"
 	"github.com/vkc-go/vkc/frontend/llm"
 	"github.com/vkc-go/vkc/internal/devtest"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime/collective"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // parallel opens several devices that share each op, and one of them by itself.

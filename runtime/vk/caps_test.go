@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestCapsAreProbed: every field of the caps must be probed. Otherwise it would be set only in profiles, and the

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestCalibrate: a time taken on the device lies between two taken on the host, before and after.

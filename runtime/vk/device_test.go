@@ -10,8 +10,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 //go:generate glslc --target-env=vulkan1.2 -O -o testdata/copy.spv testdata/copy.comp

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // capabilities lists SPIR-V capabilities that a shader may declare only if a device feature is enabled (SPIR-V, section

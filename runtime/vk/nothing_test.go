@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/internal/apitest"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // api is this package.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 func TestPipelineErrors(t *testing.T) {

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // prepared computes y = 2*x + 4*w. 4*w is prepared with a temporary whose memory the run's temporary reuses. So

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 func TestTimestamps(t *testing.T) {

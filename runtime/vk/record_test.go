@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 func TestRecordErrors(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestReplicas counts replays in a state that every copy adds its own input to: a replay too many or too

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestRobustDevice enables the driver's bounds checks and runs a kernel that writes far outside its buffers. The device

@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestCostOf takes rows as drivers gave them for one shader.

@@ -3,8 +3,8 @@ package vk_test
 import (
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // TestDriversStay opens and closes Vulkan 60 times. NVIDIA's driver, unloaded and loaded again, was not found any more

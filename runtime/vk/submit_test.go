@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // longRecording adds to y many times over, one dispatch after the other.

@@ -6,10 +6,10 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/runtime"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // kept runs a program with an input on the device, and leaves its output there.

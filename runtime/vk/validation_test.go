@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/runtime/vk"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 // These tests cause messages, so they end by clearing them, having failed if others came before.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/kernel/keval"
+	"github.com/vkc-go/vkc/internal/keval"
 	"github.com/vkc-go/vkc/ir"
 )
 
