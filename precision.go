@@ -30,7 +30,7 @@ func CheckPrecision(precision string) error {
 }
 
 // WithPrecision returns a graph with lower precision allowed for ops with attribute precision (matmuls, expert matmuls,
-// convolutions, attentions). precision is "exact", or another value of matmul's attribute: "bf16x3", "half",
+// convolutions, attentions), also in the bodies of loops and branches. precision is "exact", or another value of matmul's attribute: "bf16x3", "half",
 // "half_sums" or "int8". Ops that do not support "half_sums" or "int8" use "half", and ops that do not support the
 // value at all do not change. Nor do ops that have a precision other than full already.
 func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
@@ -41,8 +41,17 @@ func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 		return g, nil
 	}
 	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		attrs := slices.Clone(n.Attrs())
+		for i, a := range attrs {
+			if body, ok := a.Value.(*ir.Graph); ok { // of a loop or branch
+				var err error
+				if attrs[i].Value, err = WithPrecision(body, precision); err != nil {
+					return nil, err
+				}
+			}
+		}
 		if n.Attrs().String_("precision") != ir.PrecisionFull { // no attribute, or already set
-			return rw.Copy(n, args)
+			return rw.New.Add(n.Op(), args, attrs, n.Pos())
 		}
 		precision := precision
 		if !acceptsPrecision(n.Op(), precision) && ir.AllowsHalf(precision) {
@@ -51,7 +60,7 @@ func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 		if !acceptsPrecision(n.Op(), precision) {
 			return rw.Copy(n, args)
 		}
-		attrs := slices.DeleteFunc(slices.Clone(n.Attrs()), func(a ir.Attr) bool { return a.Name == "precision" })
+		attrs = slices.DeleteFunc(attrs, func(a ir.Attr) bool { return a.Name == "precision" })
 		return rw.New.Add(n.Op(), args, append(attrs, ir.Attr{Name: "precision", Value: precision}), n.Pos())
 	})
 }

@@ -63,12 +63,20 @@ func TestWithPrecision(t *testing.T) {
 		image, filter := b.Input("image", ir.F32, 1, 2, 8), b.Weight("filter", ir.F32, 3, 2, 3)
 		b.Output("window", image.Conv(filter))
 		b.Output("half window", image.Conv(filter, frontend.InPrecision(frontend.HalfPrecision)))
+		again := func(_ frontend.Tensor, carried []frontend.Tensor) []frontend.Tensor {
+			return []frontend.Tensor{carried[0].MatMulT(b.Weight("square", ir.F32, 32, 32))}
+		}
+		b.Output("loop", b.Loop(3, []frontend.Tensor{x}, again)[0])
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	precisions := func(g *ir.Graph) (list []string) {
+	var precisions func(g *ir.Graph) []string
+	precisions = func(g *ir.Graph) (list []string) {
 		for _, n := range g.Nodes() {
+			for _, body := range n.Bodies() {
+				list = append(list, precisions(body)...)
+			}
 			if p := n.Attrs().String_("precision"); p != "" {
 				list = append(list, p)
 			}
@@ -87,11 +95,11 @@ func TestWithPrecision(t *testing.T) {
 		if window == "" {
 			window = p
 		}
-		want := []string{p, ir.PrecisionHalfSums, p, window, ir.PrecisionHalf}
+		want := []string{p, ir.PrecisionHalfSums, p, window, ir.PrecisionHalf, p}
 		if list := precisions(have); !slices.Equal(list, want) {
 			t.Errorf("%s: precisions are %v", p, list)
 		}
-		if len(have.Outputs()) != 6 || (have.HashString() == g.HashString()) != (p == ir.PrecisionFull) {
+		if len(have.Outputs()) != 7 || (have.HashString() == g.HashString()) != (p == ir.PrecisionFull) {
 			t.Errorf("%s: another graph is expected if it is not full", p)
 		}
 	}
