@@ -4,32 +4,29 @@ package generator
 
 import (
 	"crypto/sha256"
-	"embed"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
 
-	"github.com/vkc-go/vkc/codegen/device"
-	"github.com/vkc-go/vkc/codegen/glsl"
-	"github.com/vkc-go/vkc/codegen/kernel"
-	"github.com/vkc-go/vkc/codegen/schedule"
+	"github.com/vkc-go/vkc/codegen"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes"
 )
 
 // ID is a hash of the code generator's source, so that a cached program is never used by another version of vkc.
-var ID = sync.OnceValue(func() string {
+var ID = sync.OnceValue(func() string { return hash(ir.Source(), passes.Source(), codegen.Source()) })
+
+// hash returns a hash of the names and contents of all files except Go tests.
+func hash(sources ...fs.FS) string {
 	sum := sha256.New()
-	for _, src := range []embed.FS{
-		ir.Source(), kernel.Source(), passes.Source(), device.Source(), schedule.Source(), glsl.Source(),
-	} {
+	for _, src := range sources {
 		err := fs.WalkDir(src, ".", func(name string, f fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			if err != nil || f.IsDir() || strings.HasSuffix(name, "_test.go") {
 				return err
 			}
-			text, err := src.ReadFile(name)
+			text, err := fs.ReadFile(src, name)
 			fmt.Fprintf(sum, "%s %d\n%s", name, len(text), text)
 			return err
 		})
@@ -38,4 +35,4 @@ var ID = sync.OnceValue(func() string {
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))
-})
+}

@@ -67,6 +67,7 @@ var Rules = []Rule{
 	{"passes/rules", []string{"ir", "codegen/kernel", "passes/lower", "passes/plan"}, nil, "kernels to kernels; a rule may lower a convolution again"},
 	{"passes/layout", []string{"ir", "quant", "codegen/kernel", "passes/analysis", "passes/plan"}, nil, "kernels to buffers and steps, whatever made the kernels"},
 	{"passes/partition", []string{"ir"}, nil, "it divides a graph before there are kernels, and needs no other pass"},
+	{"codegen", nil, nil, "it has only the source of the packages below it"},
 	{"codegen/kernel", []string{"ir"}, []string{float16}, "a kernel says what to compute, so it knows neither GLSL nor a target"},
 	{"codegen/device", []string{"ir", "codegen/kernel"}, nil, "a device is described by plain data, which the runtime fills in and a profile has"},
 	{"codegen/schedule", []string{"ir", "codegen/kernel", "codegen/device"}, []string{xsync}, "a schedule is chosen from a description of a device, never from a live one"},
