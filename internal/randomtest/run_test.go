@@ -2,7 +2,6 @@ package randomtest
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,9 +18,8 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
-	"github.com/vkc-go/vkc/ir/interp"
-	"github.com/vkc-go/vkc/runtime/vk/vktest"
 )
 
 var (
@@ -133,13 +131,3 @@ func (c test) report(t *testing.T, dev *vkc.Device, g *ir.Graph, seed uint64, er
 
 // refusesRun reports whether the reference refuses a run, because an axis to pick from is empty under its symbols.
 func refusesRun(err error) bool { return err != nil && strings.Contains(err.Error(), "is empty") }
-
-// referenceRun runs the reference. ok is false if it refuses the run.
-func referenceRun(p *interp.Program, in map[string]*ir.Data, symbols map[string]int64) (out map[string]*ir.Data,
-	ok bool, err error) {
-	out, err = p.Run(context.Background(), in, symbols)
-	if refusesRun(err) {
-		return nil, false, nil
-	}
-	return out, err == nil, err
-}
