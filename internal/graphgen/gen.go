@@ -21,6 +21,9 @@ type Options struct {
 	Pointwise bool
 	// Straight leaves out loops and branches.
 	Straight bool
+	// Custom are custom ops to use next to the others. Kernels among them must move values or average them, since
+	// graphgen does not know how large other results are.
+	Custom []ir.Op
 	// Large makes tensors that fill tiles of matrix units and several workgroups, and more ops that sum.
 	Large bool
 }
@@ -41,6 +44,9 @@ func New(seed uint64, opt Options) (*ir.Graph, error) {
 		g.makers = makers[:straight]
 	default:
 		g.makers = makers[:]
+	}
+	if len(opt.Custom) > 0 {
+		g.makers = append(slices.Clone(g.makers), maker{40, (*generator).custom})
 	}
 	ops := opt.Ops
 	if ops == 0 {

@@ -2,12 +2,14 @@ package randomtest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	goruntime "runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,8 +20,11 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/passtest"
 	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 var (
@@ -131,3 +136,78 @@ func (c test) report(t *testing.T, dev *vkc.Device, g *ir.Graph, seed uint64, er
 
 // refusesRun reports whether the reference refuses a run, because an axis to pick from is empty under its symbols.
 func refusesRun(err error) bool { return err != nil && strings.Contains(err.Error(), "is empty") }
+
+// onKernels compares n random graphs after each pass of the compiler, and their kernels, with the reference, without a
+// device.
+func (c test) onKernels(t *testing.T, n int) {
+	t.Helper()
+	n = cmp.Or(*randomGraphs, n)
+	c.differ = func(_ *vkc.Device, g *ir.Graph, seed uint64) (int, error) {
+		_, done, err := passtest.CheckRandom(g, seed, 4)
+		return done.Ran, err
+	}
+	c.runOn(t, nil, n)
+}
+
+// differ compares runs of a graph on a device with the reference. States advance from run to run.
+func differ(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error) {
+	values := graphgen.Values{Seed: seed, Graph: g}
+	symbols := values.Symbols(5)
+	if len(g.Updates()) > 0 && len(symbols) < 3 {
+		symbols = slices.Repeat(symbols, 3)
+	}
+	return differAt(dev, g, values, symbols)
+}
+
+// differAt is differ for a list of symbol values, one run each.
+func differAt(dev *vkc.Device, g *ir.Graph, values graphgen.Values, symbols []map[string]int64) (ran int, err error) {
+	ctx := context.Background()
+	reference, err := interp.New(g, interp.Options{Weights: values})
+	if err != nil {
+		return 0, err
+	}
+	exe, err := dev.LoadGraph(ctx, g, values)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, exe.Close()) }()
+	bounds := graphgen.Bounds(g)
+	for i, at := range symbols {
+		in, err := values.Inputs(at, i)
+		if err != nil {
+			return ran, err
+		}
+		want, err := reference.Run(ctx, in, at)
+		if refusesRun(err) {
+			continue
+		}
+		if err != nil {
+			return ran, err
+		}
+		r, err := exe.Run(ctx, in, runtime.RunOptions{Symbols: at})
+		if err != nil {
+			return ran, err
+		}
+		for _, o := range g.Outputs() {
+			tol := bounds[o.Node.ID()].Tolerance(o.Node)
+			if err := interp.Compare(r.Outputs[o.Name], want[o.Name], tol).Err(); err != nil {
+				return ran, fmt.Errorf("run %d with %v: output %q, %w", i, at, o.Name, err)
+			}
+		}
+		for _, s := range g.Leaves(ir.OpState) {
+			have, err := exe.ReadState(s.Name())
+			if err != nil {
+				return ran, err
+			}
+			want, err := reference.State(s.Name())
+			if err != nil {
+				return ran, err
+			}
+			if err := interp.Compare(have, want, bounds[s.ID()].Tolerance(s)).Err(); err != nil {
+				return ran, fmt.Errorf("run %d with %v: state %q, %w", i, at, s.Name(), err)
+			}
+		}
+		ran++
+	}
+	return ran, nil
+}
