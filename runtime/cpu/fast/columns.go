@@ -14,7 +14,7 @@ import (
 // whole computes the op for columns of n elements. A reduction stores a number per column in out. Another op replaces
 // the elements in x by its results, and only prefetches the lines of out. See rowFold for checks and eps. parts folds a
 // part of each column: results gets a list for each result of the steps, with a number per column, stride numbers
-// apart. mergeColumns merges these lists.
+// apart. mergeParts merges these lists.
 type columnFold[T number] struct {
 	whole func(x, out, ahead *T, checks *float64, eps float64, n, far, cols int)
 	parts func(results *float64, x, ahead *T, n, far, stride, cols int)
@@ -169,7 +169,7 @@ func (r *foldRows[T]) longColumns(f *columnFold[T]) error {
 	list := make([]*groupFold[T], len(groups))
 	for i, rows := range groups {
 		list[i] = r.group(rows)
-		list[i].mergeColumns(all[i*parts:(i+1)*parts], most, each)
+		list[i].mergeParts(all[i*parts:(i+1)*parts], most, each)
 	}
 	return r.finishParts(list, each, parts)
 }
@@ -177,9 +177,9 @@ func (r *foldRows[T]) longColumns(f *columnFold[T]) error {
 // partResults is the most results of a part of a column.
 const partResults = 3
 
-// mergeColumns merges the results of the parts of the columns, and sets the group's results. A part has `each`
-// elements of a column. Its results are lists by column, `stride` numbers apart.
-func (g *groupFold[T]) mergeColumns(parts [][]float64, stride, each int) {
+// mergeParts merges the results of the parts of the rows, and sets the group's results. A part has `each` elements of a
+// row. Its results are lists by row, `stride` numbers apart.
+func (g *groupFold[T]) mergeParts(parts [][]float64, stride, each int) {
 	list := func(part, i int) []float64 { return parts[part][i*stride:][:g.count] }
 	first := list(0, 0)
 	switch {
@@ -218,12 +218,19 @@ func (g *groupFold[T]) mergeColumns(parts [][]float64, stride, each int) {
 			rowOps[ir.OpMax](greatest, greatest, list(p+1, 0))
 		}
 		for p := range parts {
-			by := list(p, 0)
+			by, of := list(p, 0), list(p, 1)
 			rowOps[ir.OpSub](by, by, greatest)
 			rowOps[ir.OpExp](by, by, by)
-			rowOps[ir.OpMul](by, by, list(p, 1))
-			rowOps[ir.OpAdd](sum, sum, by)
+			rowOps[ir.OpMul](of, of, by)
+			rowOps[ir.OpAdd](sum, sum, of)
 		}
 		g.results[0], g.results[1] = greatest, sum
+		for p := range parts {
+			if g.foldChains == &g.inPlace { // the output has exponentials of differences from the part's greatest element
+				seen := list(p, 1)
+				rowOps[ir.OpDiv](seen, sum, list(p, 0))
+				g.parts = append(g.parts, [][]float64{greatest, seen})
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package fast
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ type fold[T number] struct {
 	last    atomic.Pointer[foldLayout]
 	idle    sync.Pool     // has *foldRows that no run uses
 	long    foldChains[T] // for rows that tasks share, or that are too long for a task's memory
+	inPlace foldChains[T] // as long, but the exponentials of softmax stay in the output; other ops have none
 	short   foldChains[T] // for other rows: values that several chains use stay in the task's memory
 }
 
@@ -97,6 +99,9 @@ func newFold[T number](c *chains, n *ir.Node, absorbed []bool) *fold[T] {
 	f.short = f.long
 	if kept := f.reusedValues(); len(kept) > 0 {
 		f.short = f.compileSteps(c, members, kept)
+		if last := kept[len(kept)-1:]; last[0].Leaf != ir.LeafElement {
+			f.inPlace = f.compileSteps(c, members, last)
+		}
 	}
 	return f
 }
@@ -105,6 +110,14 @@ func newFold[T number](c *chains, n *ir.Node, absorbed []bool) *fold[T] {
 func (f *fold[T]) wide() bool {
 	_, narrow := any(f).(*fold[float32])
 	return !narrow
+}
+
+// most is the greatest finite number of type T.
+func (f *fold[T]) most() float64 {
+	if f.wide() {
+		return math.MaxFloat64
+	}
+	return math.MaxFloat32
 }
 
 // ofWords reports whether the elements are words.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
 	"github.com/vkc-go/vkc/runtime/cpu/fast"
 )
 
@@ -206,6 +207,100 @@ func TestLongFolds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSharedSoftmax compares softmax of rows that several tasks share with its formula in float64, for each width of
+// vectors: also results far below the tolerance of the op, and rows in which the greatest elements of parts are far
+// apart. Some rows have infinities or NaN, parts of only -inf, or only -inf.
+func TestSharedSoftmax(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 22))
+	const n, rows = 131080, 6
+	inf := math.Inf(1)
+	fast.EachWidth(t, func(t *testing.T) {
+		for i, of := range []string{"softmax %in {axis=1}", "softmax %neg {axis=1}", "softmax %in {axis=0}",
+			"softmax %neg {axis=0}"} {
+			for _, d := range []ir.DType{ir.F32, ir.F64} {
+				if underRace && d == ir.F64 {
+					continue
+				}
+				across, sign := i >= 2, 1-2*float64(i%2)
+				precision, normal, slope := 1e-5, 0x1p-126, 120.0 // slope: how far a row descends
+				if d == ir.F64 {
+					precision, normal, slope = 1e-12, 0x1p-1022, 800
+				}
+				dims := []int{rows, n}
+				if across {
+					dims = []int{n, rows}
+				}
+				list := make([]float64, n*rows)
+				index := func(row, k int) int {
+					if across {
+						return k*rows + row
+					}
+					return row*n + k
+				}
+				at := func(row, k int) *float64 { return &list[index(row, k)] }
+				for k := range n {
+					y, share := rng.NormFloat64(), float64(k)/n
+					*at(0, k), *at(1, k), *at(2, k), *at(3, k), *at(4, k), *at(5, k) = y, -inf, y, y, y-share*slope, y+share*slope
+					if k < n/2 { // parts of only -inf
+						*at(0, k) = -inf
+					}
+				}
+				*at(2, n/3), *at(3, n/4) = inf, math.NaN()
+				*at(5, n/5), *at(5, n/5*4) = 3e38, 2e38
+				x, err := ir.NewData(d, dims...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range list {
+					list[i] *= sign
+				}
+				ir.EncodeFloats(x.Bytes, d, list)
+				ir.DecodeFloats(list, d, x.Bytes)
+				for i := range list {
+					list[i] *= sign
+				}
+				g, err := ir.Parse(fmt.Sprintf(`graph "g" {
+					%%in = input {name="x", dtype=%s, shape=[%d,%d]}
+					%%neg = neg %%in
+					%%o = %s
+					output "o" %%o
+				}`, d, dims[0], dims[1], of))
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := interp.New(g, interp.Options{Replace: fast.Kernels, Workers: 2, Poison: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := p.Run(t.Context(), map[string]*ir.Data{"x": x}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				have, err := out["o"].Floats()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for row := range rows {
+					greatest, sum := -inf, 0.0
+					for k := range n {
+						greatest = max(greatest, *at(row, k))
+					}
+					for k := range n {
+						sum += math.Exp(*at(row, k) - greatest)
+					}
+					for k := range n {
+						want, y := math.Exp(*at(row, k)-greatest)/sum, have[index(row, k)]
+						near := math.Abs(y-want) <= precision*want+normal || math.IsNaN(y) && math.IsNaN(want)
+						if !near {
+							t.Fatalf("%s of %s: element %d of row %d is %g, want %g", of, d, k, row, y, want)
+						}
+					}
+				}
+			}
+		}
+	})
 }
 
 // TestIntScans compares scans of integers with the interpreter: short rows, rows that tasks share, and rows of

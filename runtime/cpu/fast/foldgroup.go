@@ -15,7 +15,10 @@ type groupFold[T number] struct {
 	group
 	firsts  []float64   // by row: its first element, if the fold uses that
 	results [][]float64 // by step and row: the step's result
-	memory  [][]T       // by index in foldChains.kept: the values, for all elements of the group
+	memory  [][]T       // by index in foldChains.kept: the values that keptValues does not find in the output
+	// By part, step and row: results instead of `results` that finish a part of the rows. If the output keeps
+	// exponentials of differences from the greatest element of a part, the sum is the sum of such exponentials too.
+	parts   [][][]float64
 	sums    []float64   // by row: the sum of the differences from its first element; nil if no step uses it
 	squares []float64   // by row: the sum of their squares
 	alone   bool        // whether one task computes the group; it uses the next fields
@@ -58,7 +61,7 @@ func (g *groupFold[T]) keep(worker int) {
 	}
 	g.foldChains = &g.short
 	rooms := len(g.kept)
-	if g.keepsInOutput() { // someRows appends that memory
+	if g.keepsInOutput() {
 		rooms--
 	}
 	room := roomOf[T](g.call, worker, size*rooms)
@@ -69,7 +72,19 @@ func (g *groupFold[T]) keep(worker int) {
 
 // keepsInOutput reports whether the last kept value is in the memory of the results, which replace it.
 func (g *groupFold[T]) keepsInOutput() bool {
-	return len(g.kept) > 0 && !g.across && g.each != nil && g.out.list != nil
+	return len(g.kept) > 0 && g.each != nil && g.out.list != nil
+}
+
+// keptValues returns the memory of n values of number i of the kept ones, from element k of row number row on.
+func (g *groupFold[T]) keptValues(i, row, k, n int) []T {
+	if i == len(g.kept)-1 && g.keepsInOutput() {
+		return g.out.list[g.at(g.from+row, k):][:n]
+	}
+	within := row*g.n + k
+	if g.across {
+		within = k*g.count + row
+	}
+	return g.memory[i][within:][:n]
 }
 
 // findMoments computes the moments of the rows: the sum of the differences of a row's elements from the row's first
@@ -82,7 +97,7 @@ func (g *groupFold[T]) findMoments() {
 		clear(list)
 	}
 	if len(g.kept) > 0 && g.kept[0] == element {
-		g.addMoments(0, 0, g.count, g.memory[0][:g.count*g.n])
+		g.addMoments(0, 0, g.count, g.keptValues(0, 0, 0, g.count*g.n))
 	} else {
 		g.run(g.element, sink[T]{keeps: -1, moments: true}, 0, g.n)
 	}
@@ -162,10 +177,9 @@ func (g *groupFold[T]) readFirsts() {
 	}}, 0, 1)
 }
 
-// step returns the results of step i, by row, for elements lo to hi of the rows.
-func (g *groupFold[T]) step(i, lo, hi int) []float64 {
+// step sets results, a list by row, to the results of step i for elements lo to hi of the rows. It returns them.
+func (g *groupFold[T]) step(i int, results []float64, lo, hi int) []float64 {
 	s := g.steps[i]
-	results := g.list()
 	fillOf(results, s.identity)
 	g.fold(s.reducer, results, s.of, s.keeps, lo, hi)
 	return results
@@ -191,12 +205,9 @@ func (g *groupFold[T]) recompute() {
 	if g.ofWords() {
 		return
 	}
-	least, most := 0.0, math.MaxFloat32 // of the magnitudes of row values
-	if g.wide() {
-		most = math.MaxFloat64
-		if g.node.Op().Info().Fold.Homogeneous {
-			least = 0x1p-900 // squares of smaller numbers may have lost bits
-		}
+	least, most := 0.0, g.most() // of the magnitudes of row values
+	if g.wide() && g.node.Op().Info().Fold.Homogeneous {
+		least = 0x1p-900 // squares of smaller numbers may have lost bits
 	}
 	again := g.again[:0] // by row; empty if no row is to be computed again
 	check := func(list []float64) {
@@ -480,18 +491,15 @@ func (g *groupFold[T]) following(p *chainOf[T]) []T {
 // computeBlock computes a block of n results of chain p with scratch memory s, from element k of row number row on. It
 // returns the results, or nil if it only adds them to s.sums.
 func (g *groupFold[T]) computeBlock(p *chainOf[T], s *scratch[T], to *sink[T], row, k, n int) []T {
-	at, within := g.at(g.from+row, k), row*g.n+k // the block's first element in the argument, and in kept values
-	if g.across {
-		within = k*g.count + row
-	}
+	at := g.at(g.from+row, k) // the block's first element in the argument
 	p.read(g.readers, at, n, s)
 	for i, v := range p.kept {
-		s.operands[len(p.args)+i] = g.memory[slices.Index(g.kept, v)][within:][:n]
+		s.operands[len(p.args)+i] = g.keptValues(slices.Index(g.kept, v), row, k, n)
 	}
 	var x []T
 	switch {
 	case to.keeps >= 0:
-		x = g.memory[to.keeps][within:][:n]
+		x = g.keptValues(to.keeps, row, k, n)
 	case s.sums != nil:
 	case to.outputs:
 		x = g.out.block(at, n, s.results)

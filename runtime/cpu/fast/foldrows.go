@@ -198,6 +198,9 @@ func (r *foldRows[T]) compute() error {
 		}
 		return r.call.Parallel(len(groups), work, func(worker, task int) { r.whole(worker, groups[task]) })
 	}
+	if len(r.inPlace.kept) > 0 && r.out.list != nil {
+		return r.softmaxParts()
+	}
 	list := make([]*groupFold[T], len(groups))
 	for i, g := range groups {
 		list[i] = r.group(g)
@@ -207,7 +210,8 @@ func (r *foldRows[T]) compute() error {
 		results := make([][]float64, len(groups)*parts)
 		err := r.call.Parallel(len(results), r.work(each*groups[0].count), func(_, task int) {
 			k := task % parts * each
-			results[task] = list[task/parts].step(i, k, min(k+each, r.n))
+			g := list[task/parts]
+			results[task] = g.step(i, g.list(), k, min(k+each, r.n))
 		})
 		if err != nil {
 			return err
@@ -225,14 +229,51 @@ func (r *foldRows[T]) compute() error {
 	return r.finishParts(list, each, parts)
 }
 
+// softmaxParts computes all rows of softmax. A task computes both steps for a part of the elements of each row of a
+// group, and leaves the exponentials of differences from the greatest element of the part in the output. So no task
+// computes them again from the greatest element of the row.
+func (r *foldRows[T]) softmaxParts() error {
+	count := r.groups[0].count
+	each := max(leastColumns, resident/count)
+	parts := ceil.Div(r.n, each)
+	list := make([]*groupFold[T], len(r.groups))
+	for i, rows := range r.groups {
+		list[i] = r.group(rows)
+		list[i].foldChains = &r.inPlace
+	}
+	all := make([][]float64, len(r.groups)*parts) // by group and part: the results of the part
+	err := r.call.Parallel(len(all), r.work(each*count), func(_, task int) {
+		g, lo := *list[task/parts], task%parts*each
+		results, hi := make([]float64, 2*g.count), min(lo+each, r.n)
+		greatest, sum := results[:g.count], results[g.count:]
+		g.results = [][]float64{g.step(0, greatest, lo, hi), sum}
+		// Exponentials of elements of only -inf are 0. Without this, they were NaN, and recompute computed the row.
+		for row, y := range greatest {
+			greatest[row] = max(y, -g.most())
+		}
+		g.step(1, sum, lo, hi)
+		all[task] = results
+	})
+	if err != nil {
+		return err
+	}
+	for i, g := range list {
+		g.mergeParts(all[i*parts:(i+1)*parts], g.count, each)
+	}
+	return r.finishParts(list, each, parts)
+}
+
 // finishParts computes the results of rows after all steps. The parts of rows have `each` elements.
 func (r *foldRows[T]) finishParts(list []*groupFold[T], each, parts int) error {
 	if r.long.each == nil {
 		parts, each = 1, r.n // the rows have one result, so there is nothing to divide
 	}
 	err := r.call.Parallel(len(list)*parts, r.work(each*list[0].count), func(_, task int) {
-		k := task % parts * each
-		list[task/parts].finish(k, min(k+each, r.n))
+		g, k := *list[task/parts], task%parts*each
+		if len(g.parts) > 0 {
+			g.results = g.parts[task%parts]
+		}
+		g.finish(k, min(k+each, r.n))
 	})
 	if err != nil {
 		return err
@@ -262,17 +303,13 @@ func (r *foldRows[T]) someRows(worker int, rows group) {
 	g.keep(worker)
 	for ; g.from < end; g.from += g.count {
 		g.count = min(g.count, end-g.from)
-		if g.keepsInOutput() {
-			at := g.at(g.from, 0)
-			g.memory = append(g.memory[:len(g.kept)-1], g.out.list[at:at+g.count*g.n])
-		}
 		g.used, g.values = 0, g.values[:0]
 		g.begin()
 		for i, s := range g.steps {
 			if s.from != nil && g.sums != nil { // begin has found the moments
 				g.results[i] = g.fromMoments(&s)
 			} else {
-				g.results[i] = g.step(i, 0, r.n)
+				g.results[i] = g.step(i, g.list(), 0, r.n)
 			}
 		}
 		g.finish(0, r.n)

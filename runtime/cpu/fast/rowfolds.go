@@ -135,10 +135,7 @@ func (f *fold[T]) addend() float64 {
 // again computes a row again if the row's number in checks is not finite in type T: the assembly overflowed, or has
 // NaN. The first number belongs to row `from`.
 func (r *foldRows[T]) again(worker, from int, checks []float64) {
-	most := math.MaxFloat32
-	if r.wide() {
-		most = math.MaxFloat64
-	}
+	most := r.most()
 	for i, y := range checks {
 		if !(math.Abs(y) <= most) {
 			r.someRows(worker, group{from + i, 1})
