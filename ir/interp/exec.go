@@ -28,7 +28,8 @@ type exec struct {
 	views   nodeSet
 	formats nodeSet
 	direct  nodeSet          // nil in bodies of control ops
-	made    map[int]*ir.Data // by node ID: the caller's memory for outputs that kernels compute directly
+	given   map[int]*ir.Data // by node ID: the caller's memory for outputs that kernels may compute directly
+	made    map[int]*ir.Data // by node ID: the outputs that kernels of this run have computed directly
 	undo    undo
 	dims    [][]int // by node ID, if they depend on no symbol; nil otherwise
 

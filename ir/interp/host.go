@@ -159,7 +159,7 @@ func (x *exec) newResult(out *value, k *Kernel, n *ir.Node, dims []int) (err err
 // newOutput returns the value of an output, in the memory of its tensor. It returns false if the tensor has another
 // format than the value.
 func (x *exec) newOutput(k *Kernel, n *ir.Node, dims []int) (out value, ok bool, err error) {
-	d, given := x.made[n.ID()] // memory that the caller gave for the output
+	d, given := x.given[n.ID()]
 	if !given {
 		if d, err = newData(n.DType(), dims); err != nil {
 			return value{}, false, err

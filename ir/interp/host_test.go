@@ -87,6 +87,26 @@ func TestInto(t *testing.T) {
 	}
 }
 
+// TestIntoConstant: an output that no run computes, since it depends on constants only, is written to the memory given.
+func TestIntoConstant(t *testing.T) {
+	b := newGraph(t)
+	c := b.add(ir.OpConst, nil, "data", floats(t, ir.F32, []float64{1, 2}, 2))
+	b.output("y", b.add(ir.OpNeg, []*ir.Node{c}))
+	given := floats(t, ir.F32, []float64{9, 9}, 2)
+	p := b.program(Options{Replace: doubling})
+	for range 2 {
+		out, err := p.RunInto(t.Context(), nil, nil, map[string]*ir.Data{"y": given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The interpreter computes constants, without the kernel that doubles.
+		if have, err := given.Floats(); err != nil || have[0] != -1 || have[1] != -2 || out["y"] != given {
+			t.Errorf("y is %v (%v) in the memory given: %t, want -1 and -2", have, err, out["y"] == given)
+		}
+		clear(given.Bytes)
+	}
+}
+
 // TestOutputTwice: a node that is two outputs gives two tensors.
 func TestOutputTwice(t *testing.T) {
 	b := newGraph(t)

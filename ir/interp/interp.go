@@ -296,7 +296,7 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 	}
 	// The outputs can be computed in the caller's memory, as this overwrites no input that is still needed.
 	if disjoint {
-		x.made = p.outputMemory(into)
+		x.given = p.outputMemory(into)
 	}
 	out, err := p.results(x, into)
 	if err != nil {
@@ -334,7 +334,7 @@ func (p *Program) recycle(x *exec) {
 		*c = Call{Args: c.Args[:0]}
 	}
 	x.undo.forget()
-	x.ctx, x.env, x.live, x.direct, x.made = nil, env{}, 0, nil, nil
+	x.ctx, x.env, x.live, x.direct, x.given, x.made = nil, env{}, 0, nil, nil, nil
 	p.idle.Put(x)
 }
 
