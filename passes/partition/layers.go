@@ -28,6 +28,10 @@ type Part struct {
 // put each of them on its home device. If a state cannot be there, SplitLayers returns an error. If a weight cannot,
 // two devices store it.
 func SplitLayers(g *ir.Graph, shares []float64, home map[string]int) ([]Part, error) {
+	g, err := resultsTogether(g)
+	if err != nil {
+		return nil, err
+	}
 	s := newLayerSplitter(g)
 	if s.stored[len(s.stored)-1] == 0 {
 		return []Part{{Graph: g, Device: len(shares) - 1}}, nil
@@ -38,12 +42,32 @@ func SplitLayers(g *ir.Graph, shares []float64, home map[string]int) ([]Part, er
 	}
 	parts := make([]Part, len(ends))
 	for i := range ends {
-		if parts[i], err = s.build(i, ends); err != nil {
+		if parts[i], err = s.build(i, ends, home); err != nil {
 			return nil, fmt.Errorf("split, part %d: %w", i, err)
 		}
 		parts[i].Device = i
 	}
 	return parts, nil
+}
+
+// resultsTogether returns the graph with the results of each loop or branch directly after it.
+func resultsTogether(g *ir.Graph) (*ir.Graph, error) {
+	results := map[*ir.Node][]*ir.Node{}
+	for _, n := range g.Nodes() {
+		if n.Op() == ir.OpResult {
+			results[n.Arg(0)] = append(results[n.Arg(0)], n)
+		}
+	}
+	if len(results) == 0 {
+		return g, nil
+	}
+	order := make([]*ir.Node, 0, len(g.Nodes()))
+	for _, n := range g.Nodes() {
+		if n.Op() != ir.OpResult {
+			order = append(append(order, n), results[n]...)
+		}
+	}
+	return ir.Reorder(g, order)
 }
 
 // Homes maps each weight and state to its device. Pass it to [SplitLayers] for other graphs that share them.
@@ -69,7 +93,7 @@ type layerSplitter struct {
 	first  []int   // by leaf: the first node that reads it, or the number of nodes
 	stored []int64 // by position: bytes of weights and states that earlier nodes read
 	passed []int64 // by position: bytes that would pass between the parts if there is a cut
-	inside []bool  // by position: whether a cut there would be between two accesses to a state, and so impossible
+	inside []bool  // by position: whether a cut there is impossible, such as between two accesses to a state
 }
 
 // inEachPart reports whether n is a leaf. Each part that reads a leaf has a copy of it.
@@ -97,6 +121,13 @@ func newLayerSplitter(g *ir.Graph) *layerSplitter {
 			for at := first + 1; at <= last; at++ {
 				s.inside[at] = true
 			}
+		case n.DType().IsBlock() && !inEachPart(n): // no input or output of a part can have blocks
+			for at := i + 1; at <= last; at++ {
+				s.inside[at] = true
+			}
+		case n.Op() == ir.OpResult: // only the part with the loop or branch can have its results
+			s.inside[i] = true
+			fallthrough
 		case !inEachPart(n) && s.live[i]:
 			for at := i + 1; at <= last; at++ {
 				s.passed[at] += maxBytes(n)
@@ -243,8 +274,8 @@ type partBuilder struct {
 	copies   map[*ir.Node]*ir.Node // by node of the whole graph: the part's node
 }
 
-// build makes part i. ends are the positions at which the parts end.
-func (s *layerSplitter) build(i int, ends []int) (_ Part, err error) {
+// build makes part i. ends are the positions at which the parts end. home is as for SplitLayers.
+func (s *layerSplitter) build(i int, ends []int, home map[string]int) (_ Part, err error) {
 	defer bailout.Caught(&err)
 	p := partBuilder{layerSplitter: s, Part: Part{Graph: ir.NewGraph(fmt.Sprintf("%s.part%d", s.g.Name, i))},
 		to: ends[i], copies: map[*ir.Node]*ir.Node{}}
@@ -278,7 +309,18 @@ func (s *layerSplitter) build(i int, ends []int) (_ Part, err error) {
 			bailout.Check(p.Graph.Output(o.Name, p.get(o.Node)))
 		}
 	}
+	for _, n := range s.g.Leaves(ir.OpState) {
+		if at, ok := home[n.Name()]; s.isUnused(n) && (ok && at == i || !ok && i == len(ends)-1) {
+			p.get(n)
+		}
+	}
 	return p.Part, nil
+}
+
+// isUnused reports whether nothing reads or updates a state. Programs have such states, too.
+func (s *layerSplitter) isUnused(state *ir.Node) bool {
+	isOutput := slices.ContainsFunc(s.g.Outputs(), func(o ir.Output) bool { return o.Node == state })
+	return s.first[state.ID()] == len(s.live) && !isOutput
 }
 
 // get returns the part's node for a node of the whole graph. It adds leaves, and inputs for values of other parts.

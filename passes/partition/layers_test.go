@@ -63,6 +63,86 @@ func TestSplitLayers(t *testing.T) {
 }
 
 // TestSplitLayersWhole: a graph without weights and states is not divided.
+// TestSplitLayersResults: the results of a loop stay with it, wherever they are in the graph.
+func TestSplitLayersResults(t *testing.T) {
+	g, err := ir.Parse(`graph "g" {
+		%x = input {name="x", dtype=f32, shape=[4]}
+		%w = weight {name="w", dtype=f32, shape=[4]}
+		%v = weight {name="v", dtype=f32, shape=[4]}
+		%loop = loop %x, %w {trips=[3], while=false, body=graph "" {
+			%a = state {name="a", dtype=f32, shape=[4]}
+			%b = state {name="b", dtype=f32, shape=[4]}
+			%next = neg %b
+			update %a = %b
+			update %b = %next
+		}}
+		%y = neg %loop
+		%z = mul %y, %v
+		%second = result %loop {index=1}
+		%sum = add %z, %second
+		output "sum" %sum
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := partition.SplitLayers(g, []float64{1, 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(parts) != 2 || len(parts[0].Gives) != 2 {
+		t.Errorf("%d parts, and the first gives %v: want two results of the loop", len(parts), parts[0].Gives)
+	}
+}
+
+// TestSplitLayersBlocks: no value in blocks passes from part to part.
+func TestSplitLayersBlocks(t *testing.T) {
+	g, err := ir.Parse(`graph "g" {
+		%x = input {name="x", dtype=f32, shape=[4,64]}
+		%w = weight {name="w", dtype=f32, shape=[4,64]}
+		%v = weight {name="v", dtype=f32, shape=[4,64]}
+		%y = mul %x, %w
+		%blocks = quantize %y {dtype=q8_0}
+		%z = mul %x, %v
+		%m = matmul %z, %blocks {transpose_b=true}
+		%m2 = mul %m, %m
+		output "m" %m2
+	}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := partition.SplitLayers(g, []float64{1, 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(parts) != 2 {
+		t.Errorf("%d parts, want 2", len(parts))
+	}
+}
+
+// TestSplitLayersUnusedState: a state that nothing reads or updates is in one part, and on its home device if it has one.
+func TestSplitLayersUnusedState(t *testing.T) {
+	g, err := frontend.Build("g", func(b *frontend.Builder) {
+		x := b.Input("x", ir.F32, 2, 16)
+		for i := range 4 {
+			x = x.MatMul(b.Weight(fmt.Sprint("w", i), ir.F32, 16, 16)).Softmax(-1)
+		}
+		b.State("unused", ir.F32, 16)
+		b.Output("y", x)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, home := range map[int]map[string]int{1: nil, 0: {"unused": 0}} {
+		parts, err := partition.SplitLayers(g, []float64{1, 1}, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have, ok := partition.Homes(parts)["unused"]; !ok || have != at {
+			t.Errorf("with homes %v the state is on device %d (%t), want %d", home, have, ok, at)
+		}
+	}
+}
+
 func TestSplitLayersWhole(t *testing.T) {
 	g, err := frontend.Build("plain", func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.F32, 4).Softmax(0).MulScalar(2))

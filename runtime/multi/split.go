@@ -31,7 +31,8 @@ type Layers []partition.Part
 // weights and states that both programs have stay on the same devices.
 func SplitLayers(g *ir.Graph, list []Member, other Layers) (_ Layers, err error) {
 	defer bailout.Caught(&err)
-	return partition.SplitLayers(g, shares(list, float64(storedBy(g))), partition.Homes(other))
+	stored := max(storedBy(g), 1) // tensors may be empty, and each share must be above 0
+	return partition.SplitLayers(g, shares(list, float64(stored)), partition.Homes(other))
 }
 
 // Parts implements Split.
