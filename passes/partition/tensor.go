@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -55,17 +56,34 @@ func (s Shard) Exchanges(symbols map[string]int64) ([]int, error) {
 // If waits is true, kernels of different devices can wait for each other. Then one kernel exchanges a small value;
 // otherwise every exchange takes two kernels.
 func SplitTensor(g *ir.Graph, shards, rank int, waits bool) (Shard, error) {
-	s := &tensorSplitter{old: g, shards: int64(shards), rank: int64(rank), values: make([]placed, len(g.Nodes())),
-		whole: map[*ir.Node]*ir.Node{}, views: map[*ir.Node]*ir.Node{}, waits: waits,
-		Shard: Shard{Graph: ir.NewLike(g), Cut: map[string]int{}}}
 	if shards < 2 || shards > mailbox.MaxRanks || rank < 0 || rank >= shards {
 		return Shard{}, fmt.Errorf("split: part %d of %d: want 2 to %d parts", rank, shards,
 			mailbox.MaxRanks)
 	}
-	if err := s.rewriteGraph(); err != nil {
-		return Shard{}, fmt.Errorf("split over %d devices: %w", shards, err)
+	replicated := map[*ir.Node]bool{}
+	for {
+		s := &tensorSplitter{old: g, shards: int64(shards), rank: int64(rank), values: make([]placed, len(g.Nodes())),
+			whole: map[*ir.Node]*ir.Node{}, views: map[*ir.Node]*ir.Node{}, waits: waits, replicated: replicated,
+			Shard: Shard{Graph: ir.NewLike(g), Cut: map[string]int{}}}
+		err := s.rewriteGraph()
+		var needs *needsWhole
+		switch {
+		case errors.As(err, &needs): // which each round does for another node
+			replicated[needs.node] = true
+		case err != nil:
+			return Shard{}, fmt.Errorf("split over %d devices: %w", shards, err)
+		default:
+			return s.Shard, nil
+		}
 	}
-	return s.Shard, nil
+}
+
+// needsWhole is the error of a split that needs the whole value of a node in blocks, which devices cannot exchange. If
+// every device computes or stores the whole value, the split is possible.
+type needsWhole struct{ node *ir.Node }
+
+func (e *needsWhole) Error() string {
+	return fmt.Sprintf("%s %q has blocks, which devices cannot exchange", e.node.Op(), e.node.Name())
 }
 
 // Values of placed.axis other than an axis.
@@ -88,6 +106,7 @@ type tensorSplitter struct {
 	values       []placed              // by ID in the old graph
 	whole        map[*ir.Node]*ir.Node // gathered values, by the slice or term that they were made of
 	views        map[*ir.Node]*ir.Node // by reshape, transpose or unsqueeze of a slice: its node in the old graph
+	replicated   map[*ir.Node]bool     // nodes of the old graph of which each device has the whole value; see needsWhole
 	waits        bool
 	link         *ir.Node // the latest link; nil before the first exchange
 }
@@ -110,6 +129,9 @@ func (s *tensorSplitter) rewriteGraph() (err error) {
 	}
 	for _, u := range s.old.Updates() {
 		state, v := s.values[u.State.ID()], s.values[u.Value.ID()]
+		if state.axis != isWhole && v.axis == isWhole && state.DType().IsBlock() {
+			return &needsWhole{u.State}
+		}
 		bailout.Check(s.Update(state.Node, s.gatherUnless(v, state.axis)))
 	}
 	return nil
@@ -140,7 +162,7 @@ func (s *tensorSplitter) node(n *ir.Node) (_ placed, err error) {
 	if n.Op() == ir.OpWeight || n.Op() == ir.OpState {
 		return s.addLeaf(n), nil
 	}
-	if parted {
+	if parted && !s.replicated[n] {
 		if v, ok := s.splitNode(n, args); ok {
 			if op := n.Op(); op == ir.OpReshape || op == ir.OpTranspose || op == ir.OpUnsqueeze {
 				s.views[v.Node] = n
@@ -170,7 +192,7 @@ func (s *tensorSplitter) copy(n *ir.Node, args []*ir.Node, shape ir.Shape) *ir.N
 // it, the device has a slice along the axis. Else it has the whole tensor.
 func (s *tensorSplitter) addLeaf(n *ir.Node) placed {
 	axis := n.Attrs().Int("shard")
-	if axis < 0 || !exchanged(n.DType()) || !s.divides(n.Type(), axis) {
+	if axis < 0 || s.replicated[n] || !exchanged(n.DType()) || !s.divides(n.Type(), axis) {
 		return placed{s.copy(n, nil, nil), isWhole}
 	}
 	s.Cut[n.Name()] = axis
@@ -216,6 +238,10 @@ func (s *tensorSplitter) gather(v placed) *ir.Node {
 		return w
 	}
 	x, dtype := v.Node, v.DType()
+	if dtype.IsBlock() {
+		id := slices.IndexFunc(s.values, func(of placed) bool { return of.Node == x })
+		bailout.Check(&needsWhole{s.old.Nodes()[id]})
+	}
 	if dtype != ir.F32 { // f32 represents all exchanged dtypes
 		x = s.unary(ir.OpCast, x, attr("dtype", ir.F32))
 	}
@@ -374,10 +400,14 @@ func (s *tensorSplitter) elementwise(n *ir.Node, args []placed) (placed, bool) {
 }
 
 // byRows computes a slice of an op along rows, such as a norm or softmax, if the slice of its first argument is along
-// an axis other than the innermost. The other arguments, such as the norm's weight, are the same for all rows.
+// an axis other than the rows', which is the innermost or the attribute axis. The other arguments, such as the norm's weight, are the same for all rows.
 func (s *tensorSplitter) byRows(n *ir.Node, args []placed) (placed, bool) {
 	axis := args[0].axis
-	if axis < 0 || axis == n.Rank()-1 || n.Op() == ir.OpRope && !s.positionsElsewhere(n, axis) {
+	row := n.Rank() - 1
+	if n.Op() == ir.OpSoftmax || n.Op() == ir.OpL2Normalize {
+		row, _ = ir.ResolveAxis(int64(n.Attrs().Int("axis")), n.Rank()) // the shape rule has checked it
+	}
+	if axis < 0 || axis == row || n.Op() == ir.OpRope && !s.positionsElsewhere(n, axis) {
 		return placed{}, false
 	}
 	return s.sliceFirstArgs(n, args, axis, 1)
@@ -443,7 +473,7 @@ func (s *tensorSplitter) matmul(n *ir.Node, args []placed) (placed, bool) {
 	switch {
 	case cutA == inA && cutB == inB:
 		return result(isTerm)
-	case cutA == isWhole && cutB == inB:
+	case cutA == isWhole && cutB == inB && !a.DType().IsBlock(): // blocks cannot be sliced
 		args[0] = placed{s.gatherUnless(args[0], inA), inA}
 		return result(isTerm)
 	case cutA == isWhole && cutB == columns:
