@@ -1,0 +1,145 @@
+package randomtest
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/graphgen"
+	"github.com/vkc-go/vkc/internal/vktest"
+	"github.com/vkc-go/vkc/ir"
+)
+
+// TestRandomShards runs random graphs on several devices that share each op. Weights and states are cut along random
+// axes.
+func TestRandomShards(t *testing.T) {
+	sharded := test{graphs: 100, differ: differ, graph: func(seed uint64) (*ir.Graph, error) {
+		g, err := graphgen.New(seed, graphgen.Options{Derived: seed%8 == 3, Large: seed%8 == 6})
+		if err != nil {
+			return nil, err
+		}
+		return cut(g, seed)
+	}}
+	for _, list := range []string{"cpu,cpu", "cpu,cpu,cpu,cpu"} {
+		t.Run(list, func(t *testing.T) {
+			dev, err := vkc.OpenTensorParallel(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			vktest.CloseAfter(t, dev)
+			sharded.runOn(t, dev, sharded.graphs)
+		})
+	}
+}
+
+// TestRandomLayers runs random graphs on several devices, one part of the graph after the other.
+func TestRandomLayers(t *testing.T) {
+	devices, err := vkc.OpenDevices("cpu,cpu,cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := devices.Together()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vktest.CloseAfter(t, dev)
+	differ := func(dev *vkc.Device, g *ir.Graph, seed uint64) (int, error) {
+		ran, err := differ(dev, g, seed)
+		if err != nil && strings.Contains(err.Error(), "use fewer devices") {
+			return 0, nil // a graph of few ops
+		}
+		return ran, err
+	}
+	test{differ: differ, graph: func(seed uint64) (*ir.Graph, error) {
+		return graphgen.New(seed, graphgen.Options{Derived: seed%8 == 3, Large: seed%8 == 6})
+	}}.runOn(t, dev, 100)
+}
+
+// cut returns a graph whose weights and states are marked to be cut along random axes, most of them. Inputs of fixed
+// extents become weights.
+func cut(g *ir.Graph, seed uint64) (*ir.Graph, error) {
+	rng := rand.New(rand.NewPCG(seed, 0x63757473)) // "cuts" in ASCII: any constant would do
+	return ir.Rewrite(g, func(rw *ir.Rewriter, n *ir.Node, args []*ir.Node) (*ir.Node, error) {
+		op := n.Op()
+		if op == ir.OpInput && n.Shape().IsStatic() {
+			op = ir.OpWeight
+		}
+		if op != ir.OpWeight && op != ir.OpState || n.Rank() == 0 || rng.IntN(6) == 0 {
+			return rw.Copy(n, args)
+		}
+		attrs := []ir.Attr{{Name: "shard", Value: rng.IntN(n.Rank())}}
+		for _, a := range n.Attrs() {
+			if a.Name != "shard" {
+				attrs = append(attrs, a)
+			}
+		}
+		return rw.New.Add(op, args, attrs, "")
+	})
+}
+
+// TestFoundShards runs graphs that were wrong or refused when devices shared their ops.
+func TestFoundShards(t *testing.T) {
+	dev, err := vkc.OpenTensorParallel("cpu,cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vktest.CloseAfter(t, dev)
+	for name, text := range map[string]string{
+		"softmax along the cut axis": `
+			%w = weight {name="w", dtype=f32, shape=[4,4], shard=0}
+			%y = softmax %w {axis=0}
+			output "y" %y`,
+		"normalized along the cut axis": `
+			%w = weight {name="w", dtype=f32, shape=[4,4], shard=0}
+			%y = l2_normalize %w {axis=0, eps=0.25}
+			output "y" %y`,
+		"softmax along another axis than the innermost": `
+			%w = weight {name="w", dtype=f32, shape=[4,4], shard=1}
+			%y = softmax %w {axis=0}
+			output "y" %y`,
+		"rows of a table in blocks": `
+			%w = weight {name="w", dtype=q4_0, shape=[10,64], shard=0}
+			%i = input {name="i", dtype=i32, shape=[3]}
+			%y = embedding %w, %i
+			output "y" %y`,
+		"blocks of each row": `
+			%w = weight {name="w", dtype=q4_0, shape=[10,64], shard=1}
+			%i = input {name="i", dtype=i32, shape=[3]}
+			%y = embedding %w, %i
+			output "y" %y`,
+		"blocks by blocks": `
+			%a = weight {name="a", dtype=q8_0, shape=[3,64], shard=1}
+			%b = weight {name="b", dtype=q4_0, shape=[6,64], shard=0}
+			%y = matmul %a, %b {transpose_b=true}
+			output "y" %y`,
+		"whole blocks by cut blocks": `
+			%a = weight {name="a", dtype=q8_0, shape=[3,64]}
+			%b = weight {name="b", dtype=q4_0, shape=[6,64], shard=1}
+			%y = matmul %a, %b {transpose_b=true}
+			output "y" %y`,
+		"quantized slices": `
+			%w = weight {name="w", dtype=f32, shape=[10,64], shard=0}
+			%i = input {name="i", dtype=i32, shape=[3]}
+			%q = quantize %w {dtype=q8_0}
+			%y = embedding %q, %i
+			output "y" %y`,
+		"a cut state of whole blocks": `
+			%s = state {name="s", dtype=q8_0, shape=[2,64], shard=0}
+			%x = input {name="x", dtype=f32, shape=[2,64]}
+			%y = dequantize %s
+			%q = quantize %x {dtype=q8_0}
+			update %s = %q
+			output "y" %y`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, err := ir.Parse(`graph "g" {` + text + "\n}")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ran, err := differ(dev, g, 1); err != nil || ran == 0 {
+				t.Errorf("%d runs, %v", ran, err)
+			}
+		})
+	}
+}
