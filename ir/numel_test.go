@@ -24,7 +24,7 @@ func TestSameNumel(t *testing.T) {
 		{Shape{T.Plus(1)}, Shape{S.Plus(1)}, false},
 	}
 	for _, tt := range tests {
-		if sameNumel(tt.a, tt.b) != tt.want || sameNumel(tt.b, tt.a) != tt.want {
+		if tt.a.SameNumel(tt.b) != tt.want || tt.b.SameNumel(tt.a) != tt.want {
 			t.Errorf("%s and %s have as many elements: want %v", tt.a, tt.b, tt.want)
 		}
 	}

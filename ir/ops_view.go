@@ -63,16 +63,16 @@ func inferReshape(c *Call) (Type, error) {
 	if err := c.rejectBlocks(); err != nil {
 		return Type{}, err
 	}
-	if !sameNumel(c.Shape(0), to) {
+	if !c.Shape(0).SameNumel(to) {
 		return Type{}, fmt.Errorf("cannot reshape %s %s to %s: the element counts differ", c.arg(0), c.Shape(0), to)
 	}
 	return Type{c.DType(0), to}, nil
 }
 
-// sameNumel reports whether two shapes have the same number of elements for all values of their symbols. It compares
+// SameNumel reports whether two shapes have the same number of elements for all values of their symbols. It compares
 // the two numbers as polynomials.
-func sameNumel(a, b Shape) bool {
-	p, q := numelPolynomial(a), numelPolynomial(b)
+func (s Shape) SameNumel(t Shape) bool {
+	p, q := numelPolynomial(s), numelPolynomial(t)
 	return maps.EqualFunc(p, q, func(x, y *big.Int) bool { return x.Cmp(y) == 0 })
 }
 

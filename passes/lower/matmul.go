@@ -116,7 +116,7 @@ func (l *lowerer) resultCoords(n *ir.Node) []kernel.Index {
 	if n.Shape().Equal(l.space) {
 		return l.at
 	}
-	bailout.Unless(sameElems(n.Shape(), l.space), "its shape %s differs in size from the kernel's %s",
+	bailout.Unless(n.Shape().SameNumel(l.space), "its shape %s differs in size from the kernel's %s",
 		n.Shape(), l.space)
 	return reshaped(n.Shape(), l.space, l.at)
 }

@@ -75,22 +75,10 @@ func (l *lowerer) storeRowResults(kept ir.Shape) {
 // rows' shape if it has as many elements and rows have more than one.
 func (l *lowerer) isPerElement(n *ir.Node) bool {
 	if n.Shape().Equal(l.space) {
-		return !isReduced(n, l.c)
+		// A reduction has one value per row, even if extents of 1 make its shape equal the rows' shape.
+		return n.Op().Class() != ir.ClassReduce || !slices.Contains(l.c.Cores, n)
 	}
-	return sameElems(n.Shape(), l.space) && l.k.Fold.Min() > 1
-}
-
-// sameElems reports whether two shapes have the same number of elements.
-func sameElems(a, b ir.Shape) bool {
-	x, errX := a.Numel()
-	y, errY := b.Numel()
-	return errX == nil && errY == nil && x == y
-}
-
-// isReduced reports whether n is a reduction among c's cores. Such a node has one value per row, even if extents of 1
-// make its shape equal the rows' shape.
-func isReduced(n *ir.Node, c *Cluster) bool {
-	return n.Op().Class() == ir.ClassReduce && slices.Contains(c.Cores, n)
+	return n.Shape().SameNumel(l.space) && l.k.Fold.Min() > 1
 }
 
 // equalModuloOnes compares shapes without their axes of extent 1.

@@ -514,7 +514,7 @@ func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 	was := from[x.axis].Add
 	for axis, d := range to {
 		divisible := d.IsStatic() && d.Add > 0 && d.Add%s.shards == 0
-		if !divisible || !sameOutside(from[:x.axis], to[:axis]) {
+		if !divisible || !from[:x.axis].SameNumel(to[:axis]) {
 			continue
 		}
 		splits, merges := was%d.Add == 0, d.Add%was == 0
@@ -523,14 +523,6 @@ func (s *tensorSplitter) reshape(n *ir.Node, x placed) (placed, bool) {
 		}
 	}
 	return placed{}, false
-}
-
-// sameOutside reports whether a and b, the axes outside of the cut axis before and after a reshape, have the same
-// number of elements.
-func sameOutside(a, b ir.Shape) bool {
-	x, errX := a.Numel()
-	y, errY := b.Numel()
-	return errX == nil && errY == nil && x == y || a.Equal(b)
 }
 
 // unsqueeze copies an unsqueeze of a divided value. The new axes may move the divided axis.
