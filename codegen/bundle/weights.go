@@ -72,13 +72,6 @@ func (s *refSet) addProgram(p *kernel.Program) {
 	}
 }
 
-// addGraph adds the weights of a graph.
-func (s *refSet) addGraph(g *ir.Graph) {
-	for _, n := range g.Leaves(ir.OpWeight) {
-		s.add(weightRef{n.Name(), n.DType(), fixed("weight", n.Name(), n.Shape())})
-	}
-}
-
 // fixed returns the extents of a shape without symbols. what and name describe its owner in an error, such as "state"
 // and "cache".
 func fixed(what, name string, s ir.Shape) []int {
@@ -101,7 +94,9 @@ func (c *Contents) weightRefs() (list []weightRef, err error) {
 	defer bailout.Caught(&err)
 	var set refSet
 	set.addProgram(c.Program)
-	set.addGraph(c.Graph)
+	for _, n := range c.Graph.Leaves(ir.OpWeight) {
+		set.add(weightRef{n.Name(), n.DType(), fixed("weight", n.Name(), n.Shape())})
+	}
 	for _, part := range c.Parts {
 		set.addProgram(part.Program)
 	}

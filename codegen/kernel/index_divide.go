@@ -154,7 +154,7 @@ func without(fs, take []*Factor) ([]*Factor, bool) {
 // d = g*(a mod d/g) + b. ok reports whether x has that form.
 func (x Index) divideByParts(d int64) (quo, rem Index, ok bool) {
 	for _, t := range x.terms {
-		g := GCD(abs(t.Coef), d)
+		g := GCD(max(t.Coef, -t.Coef), d)
 		if g <= 1 || g == d { // dividing by g would not make the numbers smaller
 			continue
 		}
@@ -175,5 +175,3 @@ func GCD(a, b int64) int64 {
 	}
 	return a
 }
-
-func abs(a int64) int64 { return max(a, -a) }

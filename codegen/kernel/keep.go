@@ -45,7 +45,8 @@ func (k *Kernel) Kept() map[*Expr]int {
 	covered := func(v *Expr, users []*Expr) bool {
 		return !slices.Contains(roots, v) && !slices.ContainsFunc(users, func(u *Expr) bool {
 			_, is := kept[u]
-			return u.takes(v) && (!is || needed[u][0] != needed[v][0])
+			takes := slices.Contains(u.Args, v) || slices.Contains(u.Index.Values(), v) // as an argument, or in its index
+			return takes && (!is || needed[u][0] != needed[v][0])
 		})
 	}
 	var order []*Expr
@@ -62,11 +63,6 @@ func (k *Kernel) Kept() map[*Expr]int {
 func (k *Kernel) keepable(v *Expr) bool {
 	return (v.Kind == ExprLoad || v.Kind == ExprApply && !v.IsIndexCast()) && v.Uses(k.FoldAxis()) && !v.UsesAnyAcc() &&
 		v.DType.Valid()
-}
-
-// takes reports whether v is an argument of e, or part of its index.
-func (e *Expr) takes(v *Expr) bool {
-	return slices.Contains(e.Args, v) || slices.Contains(e.Index.Values(), v)
 }
 
 // IsIndexCast reports whether e only converts a coordinate to a number, which is not worth keeping.

@@ -128,15 +128,10 @@ func (c *checker) checkShaders() {
 func (c *checker) checkDispatches() {
 	for i, s := range c.Dispatches() {
 		c.begin("step %d (%s)", i, s.Name)
-		c.checkDispatch(s)
+		c.checkShaderOf(s)
+		c.checkGrid(s.Grid)
 		c.checkAlternatives(s)
 	}
-}
-
-// checkDispatch checks a step's shader, buffers and grid.
-func (c *checker) checkDispatch(s Step) {
-	c.checkShaderOf(s)
-	c.checkGrid(s.Grid)
 }
 
 // checkShaderOf checks a step's shader and buffers.

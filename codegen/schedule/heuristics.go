@@ -161,9 +161,6 @@ func (m machine) rates() kernel.Rates {
 // cacheRate is the rate, in bytes per nanosecond, of reads of the same data by all workgroups.
 func (m machine) cacheRate() float64 { return 3 * m.CopyGBps }
 
-// normTime is the time in nanoseconds of a kernel that normalizes one row (M-norm-costs).
-func (m machine) normTime() float64 { return float64(1.8 * m.LaunchNs) }
-
 // handicaps are slowdown factors, compared with a matmul on cooperative matrices that reads operands stored in whole
 // tiles.
 type handicaps struct {

@@ -43,8 +43,9 @@ func Runs(p *kernel.Program, kernels []*kernel.Kernel, schedules []kernel.Schedu
 				break
 			}
 			ends := n+1 == len(p.Steps) || p.Steps[n+1].Barrier
-			// Each step after the first saves a launch.
-			if gain := joined.gain(); ends && gain > max(bestGain, float64(n-i)*leastGain*h.LaunchNs) {
+			// Each step after the first saves a launch, and costs a barrier.
+			gain := float64(float64(joined.steps-1)*(h.LaunchNs-h.barrierTime(joined.groups))) - joined.reads
+			if ends && gain > max(bestGain, float64(n-i)*leastGain*h.LaunchNs) {
 				bestGain = gain
 				best = Run{First: i, Count: n + 1 - i, Groups: int(joined.groups), Why: fmt.Sprintf(
 					"%d workgroups; %d launches of %.2f us less, to wait in it takes %.2f: %.2f us gained",
@@ -118,11 +119,6 @@ func (r *phases) add(n int, k *kernel.Kernel, s kernel.Schedule) bool {
 	r.registers = max(r.registers, r.h.registersOf(k, s))
 	r.steps++
 	return r.groups <= r.h.resident(launch.Workgroup, r.registers, r.shared) && len(r.buffers) <= r.bindings
-}
-
-// gain is the time in nanoseconds that the persistent kernel saves.
-func (r *phases) gain() float64 {
-	return float64(float64(r.steps-1)*(r.h.LaunchNs-r.h.barrierTime(r.groups))) - r.reads
 }
 
 // resident returns how many workgroups fit on the device at the same time, as far as its limits are known. It is a

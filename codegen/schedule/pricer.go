@@ -160,9 +160,9 @@ func (p Pricer) timeOf(list []*kernel.Kernel, splits bool) (sum float64, run int
 func (h heuristics) kernelTime(k *kernel.Kernel, caps device.Caps, splits bool) (time float64, why string) {
 	switch {
 	case k.Family == kernel.FamilyRow:
-		// At the least, it takes as long as a kernel that normalizes a single row.
+		// At the least, it takes as long as a kernel that normalizes a single row: 1.8 launches (M-norm-costs).
 		w := kernel.Work{Bytes: h.moveTime(k) * h.CopyGBps, Groups: points(k.Parallel)}
-		return max(h.normTime()-h.LaunchNs, h.rates().Time(w)), ""
+		return max(float64(1.8*h.LaunchNs)-h.LaunchNs, h.rates().Time(w)), ""
 	case k.Family == kernel.FamilyAttention:
 		return h.attentionTime(k, caps)
 	case k.Family != kernel.FamilyMatMul:

@@ -25,7 +25,9 @@ const (
 // recurrences lists schedules of a recurrence, the fastest first.
 func (h heuristics) recurrences(k *kernel.Kernel) []Candidate {
 	var all []ranked
-	size := h.recurrenceSize(k)
+	r := k.Recurrence
+	size := recurrenceSize{keys: r.Keys.Add, rows: k.Parallel[len(k.Parallel)-1], points: points(k.Parallel),
+		times: k.Fold.Max(), vectors: len(r.Vectors(k.KeyAxis())), corrected: r.A != nil, move: h.moveTime(k)}
 	for _, wg := range recurrenceGroups {
 		for _, s := range size.schedules(wg, h.subgroup) {
 			all = append(all, ranked{Candidate{s, fmt.Sprintf("%s times, %d elements of the state per lane", k.Fold,
@@ -49,13 +51,6 @@ type recurrenceSize struct {
 	vectors   int     // operands with an element for each key
 	corrected bool    // whether reads of the state correct it
 	move      float64 // the time in nanoseconds of the memory traffic
-}
-
-// recurrenceSize returns the sizes of a kernel.
-func (h heuristics) recurrenceSize(k *kernel.Kernel) recurrenceSize {
-	r := k.Recurrence
-	return recurrenceSize{keys: r.Keys.Add, rows: k.Parallel[len(k.Parallel)-1], points: points(k.Parallel),
-		times: k.Fold.Max(), vectors: len(r.Vectors(k.KeyAxis())), corrected: r.A != nil, move: h.moveTime(k)}
 }
 
 // quads is the number of vec4 of a row of the state that a lane keeps in registers.

@@ -37,7 +37,8 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	})
 	var all []Candidate
 	for _, tl := range append(fitting, rest...) {
-		all = append(all, Candidate{tl.scheduleOf(k), tl.reason(sh)})
+		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N,
+			sh.K, tl.M, tl.N, sh.workgroups(tl.M, tl.N))})
 	}
 	for _, tl := range generic(device.Caps{}).tiles { // so that any device has a tile that fits
 		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})
@@ -89,11 +90,6 @@ func least[T any](tiles []T, time func(T) float64) (best float64) {
 		}
 	}
 	return best
-}
-
-// reason says for people why the tile is a candidate.
-func (t tile) reason(sh matShape) string {
-	return fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N, sh.K, t.M, t.N, sh.workgroups(t.M, t.N))
 }
 
 // spills reports whether an invocation's accumulators, for the given number of matmuls, leave too few registers for the

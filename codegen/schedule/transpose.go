@@ -23,7 +23,8 @@ type Transposition struct {
 // collapsed as far as possible. If there are several other axes, it takes the one with the most loads.
 func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 	inner := len(k.Parallel) - 1
-	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 || !storesAlong(k, inner) {
+	storesAlong := func(s kernel.Store) bool { return s.Index.Adjacent(inner, 1) } // contiguous elements
+	if k.Family != kernel.FamilyMap || k.Guard != nil || inner < 1 || !slices.ContainsFunc(k.Stores, storesAlong) {
 		return t, false
 	}
 	along := make([][]*kernel.Expr, inner)
@@ -49,11 +50,6 @@ func TranspositionOf(k *kernel.Kernel) (t Transposition, ok bool) {
 		}
 	}
 	return t, len(t.Loads) > 0
-}
-
-// storesAlong reports whether a store writes contiguous elements along the axis.
-func storesAlong(k *kernel.Kernel, axis int) bool {
-	return slices.ContainsFunc(k.Stores, func(s kernel.Store) bool { return s.Index.Adjacent(axis, 1) })
 }
 
 // allMaps lists the schedules of a map. Tiles come first if transposed operands make them worthwhile, and schedules

@@ -22,7 +22,9 @@ func (l *lowerer) lowerAttention() {
 	p.addMask()
 	p.limitKeys()
 	l.accs[n] = []*kernel.Expr{p.result()}
-	l.storeAttention()
+	for _, n := range l.c.Stored { // the attention, or views of it such as a transpose
+		l.store(n, l.coordsOf(l.c.Cores[0], n), perElement)
+	}
 }
 
 // attentionPoint has the coordinates of one query and one key in an attention kernel, and reads the operands there.
@@ -333,13 +335,6 @@ func (l *lowerer) endWhere(cond *kernel.Expr, seen bool, key, last kernel.Index)
 		return nil
 	}
 	return &end
-}
-
-// storeAttention stores the cluster's results. They may be views of the attention, such as a transpose.
-func (l *lowerer) storeAttention() {
-	for _, n := range l.c.Stored {
-		l.store(n, l.coordsOf(l.c.Cores[0], n), perElement)
-	}
 }
 
 // coordsOf returns the coordinates at which n has the current element of a core. n is the core, or is computed from it

@@ -40,11 +40,6 @@ func (l *lowerer) lowerScan() {
 	if n.Attrs().Bool("reverse") {
 		l.at[axis] = kernel.Last(extent).Minus(position)
 	}
-	l.scanned(n)
-}
-
-// scanned adds the phase and the stores of scan n, after lowerScan has declared its axes.
-func (l *lowerer) scanned(n *ir.Node) {
 	v := l.value(n.Arg(0), l.at)
 	combine := basicFolds[n.Op().Info().Running]
 	l.accs[n] = []*kernel.Expr{l.phase(combine, v, "running_"+string(combine))}

@@ -67,10 +67,14 @@ func NewStoredConv(f *Fusion, k *kernel.Kernel) *StoredConv {
 	return w
 }
 
-// Kernels returns the kernels that store the two operands, and the matmul.
+// Kernels returns the kernels that store the two operands, and the matmul of the stored operands: windows [positions,
+// window] times weights [window, outputs]. Rows are positions in storage order through all images, so that they have
+// one stride. A guard skips positions without a result.
 func (w *StoredConv) Kernels() (stores []*kernel.Kernel, matmul *kernel.Kernel, err error) {
 	defer bailout.Caught(&err)
-	return []*kernel.Kernel{w.storeArgument(), w.storeWeights()}, w.matmul(), nil
+	stores = []*kernel.Kernel{w.storeArgument(), w.storeWeights()}
+	l := newLowerer(w.f, w.cluster)
+	return stores, bailout.Must(l.buildKernel(func() { w.lowerMatMul(l) })), nil
 }
 
 // channels returns the number of channels of the argument.
@@ -219,14 +223,6 @@ func (w *StoredConv) storeWeights() *kernel.Kernel {
 			last := len(window) - 1
 			return l.value(w.n.Arg(1), slices.Concat([]kernel.Index{output, window[last]}, window[:last]))
 		})
-}
-
-// matmul returns the matmul of the stored operands: windows [positions, window] times weights [window, outputs]. Rows
-// are positions in storage order through all images, so that they have one stride. A guard skips positions without a
-// result.
-func (w *StoredConv) matmul() *kernel.Kernel {
-	l := newLowerer(w.f, w.cluster)
-	return bailout.Must(l.buildKernel(func() { w.lowerMatMul(l) }))
 }
 
 // lowerMatMul adds the axes, the guard, the operands and the stores of the matmul to the kernel that l builds.

@@ -132,10 +132,9 @@ func (d *dequantized) insideBinary(n *ir.Node, same func(*ir.Node) bool) (x *ir.
 
 // isByteValue reports whether n is a cast from i8 or u8 to f32.
 func isByteValue(n *ir.Node) bool {
-	return n.Op() == ir.OpCast && n.DType() == ir.F32 && isByte(n.Arg(0).DType())
+	return n.Op() == ir.OpCast && n.DType() == ir.F32 &&
+		slices.Contains([]ir.DType{ir.I8, ir.U8}, n.Arg(0).DType())
 }
-
-func isByte(t ir.DType) bool { return t == ir.I8 || t == ir.U8 }
 
 // wholeZero reports whether the zero point is a value of dtype t, i8 or u8. It converts it to a number or to a node of
 // that dtype.

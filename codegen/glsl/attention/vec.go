@@ -28,7 +28,9 @@ func EmitVec(e *emit.Emitter) {
 	v.lane = v.Variable("uint", "lane_of_key", expr.Remainder(v.self, v.lanes, s.Workgroup))
 	v.team = v.Variable("uint", "team", expr.Quotient(v.self, v.lanes, s.Workgroup))
 	v.readQueries()
-	v.declare()
+	v.top, v.total = v.Array("float", "top", v.rows), v.Array("float", "total", v.rows)
+	v.sums = v.Array("vec4", "sums", v.rows*v.quads)
+	v.Repeat("r", v.rows, v.begin)
 	first, end := v.keyRange()
 
 	v.Blank()
@@ -70,13 +72,6 @@ func (v *flashVec) readQueries() {
 			v.Assign(v.query(r, n), expr.Binary("*", q, v.FloatLit(v.a.Scale)))
 		})
 	})
-}
-
-// declare declares the registers of an invocation.
-func (v *flashVec) declare() {
-	v.top, v.total = v.Array("float", "top", v.rows), v.Array("float", "total", v.rows)
-	v.sums = v.Array("vec4", "sums", v.rows*v.quads)
-	v.Repeat("r", v.rows, v.begin)
 }
 
 // keyOf returns the u-th key of the invocation's team in the step that begins at key0.

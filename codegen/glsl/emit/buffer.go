@@ -261,7 +261,10 @@ func (st *Storage) AddressByRows(functions []*syntax.Definition) []*syntax.Defin
 		for _, a := range st.arraysOf(b) {
 			b.RowArrays[a.Name] = onlyIndexed(functions, a.Name)
 			if b.RowArrays[a.Name] {
-				functions = indexedByCalls(functions, a.Name)
+				functions = slices.Clone(functions)
+				for i, f := range functions {
+					functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callForIndex(x, a.Name) })
+				}
 				continue
 			}
 			if bytes := b.bytes(); bytes > math.MaxUint32 || b.Elems > maxIndex || b.Wide && !b.DType.IsBlock() {
@@ -269,15 +272,6 @@ func (st *Storage) AddressByRows(functions []*syntax.Definition) []*syntax.Defin
 					"use smaller tensors", b.Name, bytes)
 			}
 		}
-	}
-	return functions
-}
-
-// indexedByCalls returns the functions with array(i), which calls a macro, in place of array[i].
-func indexedByCalls(functions []*syntax.Definition, array string) []*syntax.Definition {
-	functions = slices.Clone(functions)
-	for i, f := range functions {
-		functions[i] = f.Map(func(x *syntax.Expr) *syntax.Expr { return callForIndex(x, array) })
 	}
 	return functions
 }

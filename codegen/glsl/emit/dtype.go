@@ -105,8 +105,10 @@ func (ts *Types) Coerce(from, to string, v expr.Expr) expr.Expr {
 		return v
 	case to == "bool":
 		return expr.Binary("!=", v, Zero(from))
-	case from == Pair || to == Pair:
-		return ts.coercePair(from, to, v)
+	case from == Pair:
+		return ts.fromPair(to, v)
+	case to == Pair:
+		return ts.toPair(from, v)
 	}
 	ts.NeedType(to)
 	return expr.Call(to, v)

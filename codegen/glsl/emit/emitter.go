@@ -96,12 +96,6 @@ func (e *Emitter) acc(i int) expr.Expr {
 	return t
 }
 
-// symbol returns the value of a symbol.
-func (e *Emitter) symbol(name string) expr.Expr {
-	e.usedSyms[name] = true
-	return expr.Of(e.symbolNames[name])
-}
-
 // Dim returns an extent as a uint.
 func (e *Emitter) Dim(d ir.Dim) expr.Expr { return e.Coordinate(kernel.DimIndex(d)) }
 

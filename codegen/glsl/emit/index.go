@@ -37,7 +37,7 @@ func indexUsesAcc(x kernel.Index, acc int) bool {
 
 // IndexExpr returns the polynomial of an index: first the terms that are added, then the terms that are subtracted.
 func (e *Emitter) IndexExpr(x kernel.Index) expr.Expr {
-	if !e.isWide(x) {
+	if x.Largest() <= float64(e.Caps.Position32()) {
 		return e.Coordinate(x)
 	}
 	e.Need(NeedInt64)
@@ -113,7 +113,8 @@ func (e *Emitter) factor(f *kernel.Factor) expr.Expr {
 	case kernel.FactorAxis:
 		return e.Axis(f.Axis)
 	case kernel.FactorSym:
-		return e.symbol(f.Sym)
+		e.usedSyms[f.Sym] = true
+		return expr.Of(e.symbolNames[f.Sym])
 	case kernel.FactorValue:
 		return e.Coerce(e.ComputeType(f.Value.DType), "uint", e.Value(f.Value))
 	}

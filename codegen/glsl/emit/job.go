@@ -34,9 +34,6 @@ func (j *Job) pairs() bool { return !j.Caps.Features.Int64 && j.K.Custom == nil 
 // inPairs reports whether the elements of a buffer are i64 values as pairs of words.
 func (j *Job) inPairs(b *Buffer) bool { return b.DType == ir.I64 && j.pairs() }
 
-// isWide reports whether an index may need more than 32 bits.
-func (j *Job) isWide(x kernel.Index) bool { return x.Largest() > float64(j.Caps.Position32()) }
-
 // UsesAxis reports whether a value or an index of the kernel depends on an axis.
 func (j *Job) UsesAxis(axis int) bool {
 	for _, r := range j.K.Roots() {

@@ -59,14 +59,6 @@ func pairLit(n int64) expr.Expr {
 	return expr.Call(Pair, expr.Uint(n&0xffffffff), expr.Uint(n>>32&0xffffffff))
 }
 
-// coercePair converts an i64 from a pair to another compute type, or from another type to a pair.
-func (ts *Types) coercePair(from, to string, v expr.Expr) expr.Expr {
-	if from == Pair {
-		return ts.fromPair(to, v)
-	}
-	return ts.toPair(from, v)
-}
-
 // fromPair converts a pair to another compute type. Integers get the low word.
 func (ts *Types) fromPair(to string, v expr.Expr) expr.Expr {
 	low := expr.Member(v, "x")

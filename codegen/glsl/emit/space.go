@@ -69,11 +69,6 @@ func (g Span) Max() int64 {
 	return n
 }
 
-// isEmpty reports whether the space never has a point.
-func (s Space) isEmpty() bool {
-	return slices.ContainsFunc(s, func(g Span) bool { return g.Max() == 0 })
-}
-
 // count returns the number of points.
 func (e *Emitter) count(g Span) expr.Expr {
 	out := e.Dim(g.Points[0])
@@ -120,7 +115,7 @@ func (e *Emitter) OverSpace(inner func(s Space), body func()) {
 	if e.Err != nil {
 		return
 	}
-	if s.isEmpty() {
+	if slices.ContainsFunc(s, func(g Span) bool { return g.Max() == 0 }) {
 		e.SetUniformGrid(0)
 		return
 	}

@@ -30,19 +30,14 @@ func EmitCoopMat(e *emit.Emitter) {
 	}
 	e.Need(emit.NeedCoopMat, emit.NeedMemoryModel)
 	c := &coopMat{staging: m.newStaging(self), s: s}
-	c.placeSubgroup()
+	// The subgroup computes this part of the tile.
+	id, count := expr.Of("gl_SubgroupID"), s.SubgroupsM*s.SubgroupsN
+	c.fragRow = c.Named("frag_row", expr.Times(expr.Quotient(id, s.SubgroupsN, count), s.TileM/s.SubgroupsM))
+	c.fragCol = c.Named("frag_col", expr.Times(expr.Remainder(id, s.SubgroupsN, count), s.TileN/s.SubgroupsN))
 	sums := emit.Fragment(c.s.Fragment, c.sums, "Accumulator")
 	c.DeclareZeros(sums, expr.Call(sums, c.Quads.Zero), c.rows()*c.cols())
 	c.stagedLoop(func(_, stage expr.Expr) { c.multiply(stage) })
 	c.storeResults()
-}
-
-// placeSubgroup sets the part of the tile that this subgroup computes.
-func (c *coopMat) placeSubgroup() {
-	id, s := expr.Of("gl_SubgroupID"), c.s
-	count := s.SubgroupsM * s.SubgroupsN
-	c.fragRow = c.Named("frag_row", expr.Times(expr.Quotient(id, s.SubgroupsN, count), s.TileM/s.SubgroupsM))
-	c.fragCol = c.Named("frag_col", expr.Times(expr.Remainder(id, s.SubgroupsN, count), s.TileN/s.SubgroupsN))
 }
 
 // rows and cols are the numbers of a subgroup's result fragments along the rows and columns.
@@ -115,9 +110,11 @@ func (c *coopMat) storeResults() {
 // resultWidth returns the number of adjacent fragments that pass through shared memory at a time. It divides the number
 // of columns of fragments. The results replace the tiles in shared memory, so they must not take more memory.
 func (c *coopMat) resultWidth() int {
-	most := schedule.MatrixUnits(c.K, c.s) / schedule.UnitsOf16(c.K, c.s)
+	// most is in units of 16 bytes, for the results of one matmul and subgroup.
+	most := schedule.MatrixUnits(c.K, c.s) / schedule.UnitsOf16(c.K, c.s) /
+		(c.s.SubgroupsM * c.s.SubgroupsN * len(c.MatMuls))
 	wide := c.cols()
-	for wide > 1 && (c.cols()%wide != 0 || c.resultUnits(wide) > most) {
+	for wide > 1 && (c.cols()%wide != 0 || schedule.CoopMatResult(c.s, wide) > most) {
 		wide--
 	}
 	return wide
@@ -138,11 +135,6 @@ func (c *coopMat) shareFragments(i, j, place expr.Expr, wide int) {
 			c.StoreMatrix(sum, c.tiles, expr.Times(at, per16), pitch*per16, "Row")
 		}
 	}
-}
-
-// resultUnits is the shared memory, in units of 16 bytes, that wide fragments of results of every subgroup take.
-func (c *coopMat) resultUnits(wide int) int {
-	return c.s.SubgroupsM * c.s.SubgroupsN * len(c.MatMuls) * schedule.CoopMatResult(c.s, wide)
 }
 
 // finishFragments stores `wide` adjacent fragments to the result, from the given row and column on. The subgroup has

@@ -125,9 +125,6 @@ func (c *coopMat2) operandTensor(o *Operand) *tensor {
 	return t
 }
 
-// partial reports whether some tile may extend beyond the result.
-func (c *coopMat2) partial() bool { return c.mayExceed(c.Row) || c.mayExceed(c.Col) }
-
 // mayExceed reports whether some tile may extend beyond an axis of the result.
 func (m *Base) mayExceed(axis int) bool {
 	e := schedule.EdgeOf(m.K, m.Launch.Variant, m.Tile, axis)
@@ -348,7 +345,7 @@ func (c *coopMat2) storeTile(s kernel.Store) {
 	}
 	name := c.Fresh(c.Scope, "layout_"+b.Base)
 	c.OpenScope()
-	c.declareLayout(name, c.partial(), c.Row, c.Col, schedule.Plain{Pitch: pitch})
+	c.declareLayout(name, c.mayExceed(c.Row) || c.mayExceed(c.Col), c.Row, c.Col, schedule.Plain{Pitch: pitch})
 	at := c.EvalCoordinate(base)
 	for i, p := range c.pieces {
 		value := values[i]

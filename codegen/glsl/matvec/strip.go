@@ -150,7 +150,8 @@ func (r *stripReader) addQuads(b *emit.Buffer, block expr.Expr, at position, dot
 		case r.v.run.Form.Levels:
 			quad = r.v.floatFactor(expr.Call("levels_"+b.Base, r.v.quadArgs(block, at, t)...))
 		case loaded.Len > 0:
-			quad = r.v.bytesFactor(wideElement(loaded, r.v.run.Quads, t))
+			four := loaded.At(expr.Quotient(t, 4, r.v.run.Quads))
+			quad = r.v.bytesFactor(expr.At(four, expr.Remainder(t, 4, r.v.run.Quads)))
 		default:
 			quad = r.v.bytesFactor(expr.Call("quants_"+b.Base, r.v.quadArgs(block, at, t)...))
 		}
@@ -242,11 +243,6 @@ func (v *matVec) wideCall(b *emit.Buffer, block expr.Expr, at position, w expr.E
 		return expr.Call(blocks.WideQuants(v.Emitter, b), block, plusOffset(at.e, expr.Times(w, 16)), at.p)
 	}
 	return expr.Call(blocks.WideQuants(v.Emitter, b), block, plusOffset(plusOffset(at.e, at.at), expr.Times(w, 16)))
-}
-
-// wideElement returns quad t of the result of readWide, which has the given number of quads.
-func wideElement(wide expr.Array, quads int, t expr.Expr) expr.Expr {
-	return expr.At(wide.At(expr.Quotient(t, 4, quads)), expr.Remainder(t, 4, quads))
 }
 
 // quadArgs returns the arguments of a decoding function that returns quad t of a strip: the block, the quad's first

@@ -1,6 +1,8 @@
 package order
 
 import (
+	"math/bits"
+
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/rows"
@@ -79,7 +81,8 @@ func (w *selectWriter) findLast() (key, place expr.Expr) {
 	rank := w.Variable("uint", "rank", w.Dim(w.K.Take))
 	// Three rounds look at bits 31 to 21, 20 to 10, and 10 to 0 of the key. Further rounds look at the bits of the
 	// place.
-	keyRounds, placeRounds := 3, ceil.Div(bitsOf(w.K.Fold.Max()), schedule.SelectBits)
+	bitsOfPlace := max(bits.Len64(uint64(max(w.K.Fold.Max()-1, 0))), 1)
+	keyRounds, placeRounds := 3, ceil.Div(bitsOfPlace, schedule.SelectBits)
 	rounds := keyRounds + placeRounds
 	w.Open(&syntax.For{Init: &syntax.Declare{Type: "uint", Vars: []syntax.Var{{Name: "round", Init: expr.Uint(0)}}},
 		Cond: expr.Format("round < %du", rounds), Post: &syntax.Assign{To: expr.Of("round"), Op: "++"}})
@@ -187,13 +190,4 @@ func (w *selectWriter) collect(last, lastPlace expr.Expr) {
 	w.Close()
 	w.Close()
 	w.Barrier()
-}
-
-// bitsOf is the number of bits that numbers below n need, at least 1.
-func bitsOf(n int64) int {
-	bits := 1
-	for n > 1<<bits {
-		bits++
-	}
-	return bits
 }

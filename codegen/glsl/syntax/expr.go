@@ -60,34 +60,13 @@ const (
 	PrecPrimary
 )
 
+var binaryPrec = map[string]int{"||": PrecOrOr, "^^": PrecXorXor, "&&": PrecAndAnd, "|": PrecOr, "^": PrecXor,
+	"&": PrecAnd, "==": PrecEquality, "!=": PrecEquality, "<": PrecRelation, ">": PrecRelation, "<=": PrecRelation,
+	">=": PrecRelation, "<<": PrecShift, ">>": PrecShift, "+": PrecSum, "-": PrecSum, "*": PrecProduct,
+	"/": PrecProduct, "%": PrecProduct}
+
 // BinaryPrec returns the precedence of a binary operator, or 0 if op is not one.
-func BinaryPrec(op string) int {
-	switch op {
-	case "||":
-		return PrecOrOr
-	case "^^":
-		return PrecXorXor
-	case "&&":
-		return PrecAndAnd
-	case "|":
-		return PrecOr
-	case "^":
-		return PrecXor
-	case "&":
-		return PrecAnd
-	case "==", "!=":
-		return PrecEquality
-	case "<", ">", "<=", ">=":
-		return PrecRelation
-	case "<<", ">>":
-		return PrecShift
-	case "+", "-":
-		return PrecSum
-	case "*", "/", "%":
-		return PrecProduct
-	}
-	return 0
-}
+func BinaryPrec(op string) int { return binaryPrec[op] }
 
 // Prec returns the precedence of an expression's operator.
 func (x *Expr) Prec() int {
