@@ -65,19 +65,14 @@ func (d *processor) load(ctx context.Context, p *Program, opt LoadOptions) (*Exe
 	}
 	g, _, err := ir.FitWeights(p.Contents.Graph, opt.Weights)
 	if err == nil {
-		exe.backend, err = d.interpret(ctx, g, opt.Weights, options)
+		options.Context, options.Device, options.MemoryLimit = ctx, &d.host, d.limit
+		options.Reference = d.caps.Name == referenceName
+		exe.backend, err = cpu.Load(g, opt.Weights, options)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return exe, nil
-}
-
-// interpret loads a graph on the fast path or the reference.
-func (d *processor) interpret(ctx context.Context, g *ir.Graph, weights ir.WeightSource,
-	opt cpu.Options) (runtime.Executable, error) {
-	opt.Context, opt.Device, opt.MemoryLimit, opt.Reference = ctx, &d.host, d.limit, d.caps.Name == referenceName
-	return cpu.Load(g, weights, opt)
 }
 
 func (d *processor) backend() any { return &d.host }

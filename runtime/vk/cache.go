@@ -67,10 +67,3 @@ func (c *pipelineCache) save() error {
 	}
 	return nil
 }
-
-// release destroys Vulkan's cache.
-func (c *pipelineCache) release() {
-	if c.handle != 0 {
-		c.device.native.destroy(objectPipelineCache, c.handle)
-	}
-}

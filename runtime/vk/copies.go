@@ -27,7 +27,8 @@ func (m *programMemory) allocateStaging() {
 			continue
 		}
 		b.host = b.at.Buffer
-		if mapped && (!output || d.hostCached(b.host)) {
+		cached := d.info.MemoryTypes[b.host.piece.block.memoryType].Flags&MemoryHostCached != 0 // fast to read
+		if mapped && (!output || cached) {
 			continue
 		}
 		kind := UploadMemory
@@ -39,11 +40,6 @@ func (m *programMemory) allocateStaging() {
 		m.stats.StagingBytes += b.Bytes
 		b.fixed = port.Shape.IsStatic() || b.Bytes <= smallCopy
 	}
-}
-
-// hostCached reports whether the host's caches hold the buffer's memory, so that the host reads it at full speed.
-func (d *Device) hostCached(b *Buffer) bool {
-	return d.info.MemoryTypes[b.piece.block.memoryType].Flags&MemoryHostCached != 0
 }
 
 // staged reports whether the host accesses the buffer through a staging buffer of its own.

@@ -413,7 +413,9 @@ func (d *Device) Close() error {
 	d.up.release()
 	d.down.release()
 	d.layouts.release()
-	d.cache.release()
+	if d.cache.handle != 0 {
+		d.native.destroy(objectPipelineCache, d.cache.handle)
+	}
 	d.memory.trim()
 	if stats := d.memory.statistics(); stats.Allocations != 0 {
 		left = append(left, fmt.Sprintf("%d memory allocations", stats.Allocations))

@@ -44,7 +44,8 @@ func (m *programMemory) guards(b *buffer) bool {
 	return m.guarded && (b.Kind == kernel.BufOutput || b.Kind == kernel.BufState)
 }
 
-// recordGuards makes the recording of fillGuards, if the program has guards. It also fills the guards of states, which
+// recordGuards makes the recording that fills all outputs and their guards with the pattern before a run, if the
+// program has guards. It also fills the guards of states, which
 // is done only once because the states' contents must stay.
 func (rec *recorder) recordGuards() {
 	if !rec.guarded {
@@ -65,15 +66,6 @@ func (rec *recorder) recordGuards() {
 	}
 	rec.guard = bailout.Must(rec.device.Record("guards of outputs", c))
 	rec.keep(rec.guard)
-}
-
-// fillGuards fills all outputs and their guards with the pattern before a run. With outputs filled too, tests notice
-// elements that a kernel does not write.
-func (rec *recorder) fillGuards(ctx context.Context) {
-	if rec.guard == nil {
-		return
-	}
-	bailout.Check(rec.device.Run(ctx, rec.guard))
 }
 
 // checkGuards ends the run with an error if the pattern around an output or state has changed.

@@ -91,7 +91,9 @@ func (d *Device) load(ctx context.Context, p *kernel.Program, spirv [][]byte, we
 		bailout.Check(e.borrowFrom(ctx, opt.Share))
 		defer opt.Share.unlock()
 	}
-	e.checkLoad(spirv)
+	bailout.Check(d.checkFit(p))
+	bailout.Check(d.checkModules(p, spirv))
+	bailout.Check(bundle.CheckWeights(e.withoutBorrowed(), weights))
 	unlock := bailout.Must(d.weights.lock(ctx))
 	defer unlock()
 	e.place(ctx, spirv, opt)
@@ -132,13 +134,6 @@ func (d *Device) newExecutable(p *kernel.Program, spirv [][]byte, weights ir.Wei
 	}
 	e.token <- struct{}{}
 	return e
-}
-
-// checkLoad checks that the device can run the program, and that the weight source has all weights.
-func (e *Executable) checkLoad(spirv [][]byte) {
-	bailout.Check(e.device.checkFit(e.program))
-	bailout.Check(e.device.checkModules(e.program, spirv))
-	bailout.Check(bundle.CheckWeights(e.withoutBorrowed(), e.weights))
 }
 
 // place finds the weights that are already on the device and allocates all other buffers.

@@ -1,6 +1,7 @@
 package vk
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -59,23 +60,8 @@ const (
 
 // String returns the kind in a word.
 func (k MemoryKind) String() string {
-	switch k {
-	case DeviceMemory:
-		return "device"
-	case SharedMemory:
-		return "shared"
-	case UploadMemory:
-		return "upload"
-	case ReadbackMemory:
-		return "readback"
-	case NearMemory:
-		return "near"
-	case HostMemory:
-		return "host"
-	case InboxMemory:
-		return "inbox"
-	}
-	return "unknown"
+	return cmp.Or(map[MemoryKind]string{DeviceMemory: "device", SharedMemory: "shared", UploadMemory: "upload",
+		ReadbackMemory: "readback", NearMemory: "near", HostMemory: "host", InboxMemory: "inbox"}[k], "unknown")
 }
 
 // readByHost reports whether the host reads results from memory of this kind. Recordings that write such memory end

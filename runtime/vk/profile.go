@@ -176,8 +176,3 @@ func (l *runLog) estimate(gpu time.Duration) time.Duration {
 	}
 	return 0
 }
-
-// finish copies the log into the profile.
-func (l *runLog) finish(p *runtime.Profile) {
-	p.Began, p.Host, p.Wall = l.began, l.spans, time.Since(l.began)
-}

@@ -46,7 +46,9 @@ func (s *stagingRing) open() error {
 			s.destroy(slots)
 			return err
 		}
-		d.disown(memory) // the ring releases its slots itself
+		d.mu.Lock()
+		delete(d.live, memory) // the ring releases its slots itself
+		d.mu.Unlock()
 		pool, buffer, r := d.native.createCommands(copyQueue)
 		if err := d.checkResult(r, "create staging commands"); err != nil {
 			memory.release()
@@ -61,13 +63,6 @@ func (s *stagingRing) open() error {
 
 // slotBytes returns the size of a slot of the staging rings, in bytes.
 func (d *Device) slotBytes() int64 { return max(d.options.StagingBytes/stagingSlots&^3, 4) }
-
-// disown removes a resource from the live ones, because the device itself destroys it.
-func (d *Device) disown(r resource) {
-	d.mu.Lock()
-	delete(d.live, r)
-	d.mu.Unlock()
-}
 
 // destroy frees the slots' memory and command pools.
 func (s *stagingRing) destroy(slots []*stagingSlot) {
