@@ -166,6 +166,26 @@ func jumps(n *ir.Node) bool {
 	return n.Op().Class() == ir.ClassElementwise && floats && !n.DType().IsFloat()
 }
 
+// Unsure reports, by node ID, which values may change by much if an op before them rounds in another way: the results
+// of jumps of values that are not exact. Leaves, also states, count as exact.
+func Unsure(g *ir.Graph) []bool {
+	exact, unsure := make([]bool, len(g.Nodes())), make([]bool, len(g.Nodes()))
+	for i, n := range g.Nodes() {
+		exact[i] = n.Op().Info().Tol == ir.Tolerance{} || !n.DType().IsFloat()
+		for _, a := range n.Args() {
+			exact[i] = exact[i] && exact[a.ID()]
+			unsure[i] = unsure[i] || unsure[a.ID()]
+		}
+		inexact := func(a *ir.Node) bool { return !exact[a.ID()] }
+		unsure[i] = unsure[i] || jumps(n) && (n.Op() == ir.OpAtan2 || slices.ContainsFunc(n.Args(), inexact))
+		for _, body := range n.Bodies() { // of inexact values, or of values that it makes inexact itself
+			exact[i] = false
+			unsure[i] = unsure[i] || slices.ContainsFunc(body.Nodes(), jumps)
+		}
+	}
+	return unsure
+}
+
 // leafBound returns the bound of a node without arguments.
 func leafBound(n *ir.Node) Bound {
 	b := Bound{Exact: true}

@@ -75,7 +75,8 @@ func differInPrecision(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err 
 		}
 		for k, o := range low.Outputs() {
 			have, want := r.Outputs[o.Name], results[0][o.Name]
-			err := nearRounded(have, want, results[1][o.Name], full[g.Outputs()[k].Node.ID()].Tolerance(o.Node).Abs)
+			plain := full[g.Outputs()[k].Node.ID()].Tolerance(o.Node).Abs
+			err := nearRounded(have, want, results[1][o.Name], plain, roundedShare)
 			if b := rounded[o.Node.ID()]; err == nil && within && !b.Bad {
 				err = interp.Compare(have, want, b.Tolerance(o.Node)).Err()
 			}
@@ -143,14 +144,15 @@ func withRoundedOperands(g *ir.Graph) (*ir.Graph, error) {
 // Limits of nearRounded. Errors vary from element to element, and sums in f16 round more often than emulated has it.
 const (
 	roundedFactor = 32
-	roundedShare  = 0x1p-6 // of the root mean square of the correct values
+	roundedShare  = 0x1p-6 // of the root mean square of the correct values, if floats are rounded to f16 or int8
 	worstElement  = 24     // over the root mean square of all errors, at most
 )
 
 // nearRounded compares floats that may be rounded with correct ones. emulated has the results for operands that are
 // rounded, and so shows how far apart results can be. Elements at wrong places are much further away: errors are
-// compared by their root mean square and by the worst. plain is the absolute error without rounding.
-func nearRounded(have, want, emulated *ir.Data, plain float64) error {
+// compared by their root mean square and by the worst. plain is the absolute error without rounding, and share the part
+// of the root mean square of the correct values by which errors may be off in any case.
+func nearRounded(have, want, emulated *ir.Data, plain, share float64) error {
 	if !want.DType.IsFloat() || !slices.Equal(have.Dims, want.Dims) || have.DType != want.DType {
 		return interp.Compare(have, want, ir.Tolerance{}).Err()
 	}
@@ -184,7 +186,7 @@ func nearRounded(have, want, emulated *ir.Data, plain float64) error {
 	}
 	n := float64(count)
 	epsilon := math.Ldexp(1, -want.DType.Float().Mantissa)
-	limit := roundedFactor*math.Sqrt(expected/n) + (roundedShare+4*epsilon)*math.Sqrt(size/n) + plain
+	limit := roundedFactor*math.Sqrt(expected/n) + (share+4*epsilon)*math.Sqrt(size/n) + plain
 	if rms := math.Sqrt(off / n); rms > limit || worst > worstElement*limit {
 		return fmt.Errorf("the root mean square of the errors is %.3g, and the worst, of element %d, is %.3g: have %v, "+
 			"want %v; rounding explains %.3g", rms, at, worst, lists[0][at], lists[1][at], limit)
@@ -227,7 +229,7 @@ func TestNearRounded(t *testing.T) {
 			list[i] += 0x1p-12 * rng.NormFloat64()
 		}
 		change(list)
-		if err := nearRounded(data(list), data(want), data(emulated), 1e-6); (err == nil) != (name == "") {
+		if err := nearRounded(data(list), data(want), data(emulated), 1e-6, roundedShare); (err == nil) != (name == "") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
