@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/vkc-go/vkc/frontend/chat"
 	"github.com/vkc-go/vkc/grammar"
+	"github.com/vkc-go/vkc/internal/strictjson"
 	"github.com/vkc-go/vkc/serve/reply"
 )
 
@@ -295,9 +295,7 @@ func (s *Server) answerGrammar(q *request) (source grammarSource, err error) {
 	}{Type: "text"}
 	q.schemaAliases()
 	if len(q.ResponseFormat) > 0 && string(q.ResponseFormat) != "null" {
-		d := json.NewDecoder(bytes.NewReader(q.ResponseFormat))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&format); err != nil {
+		if err := strictjson.Decode(q.ResponseFormat, &format); err != nil {
 			return source, refuse(http.StatusBadRequest, "response_format", "response_format: %v", err)
 		}
 	}

@@ -1,18 +1,15 @@
 package bundle
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/internal/filefmt"
 	"github.com/vkc-go/vkc/internal/mmap"
 	"github.com/vkc-go/vkc/internal/spv"
+	"github.com/vkc-go/vkc/internal/strictjson"
 	"github.com/vkc-go/vkc/ir"
 )
 
@@ -130,12 +127,12 @@ func (f *File) located(err error) error {
 func (f *File) readSection(s Section, b []byte, idx *index) error {
 	switch s.Kind {
 	case KindMeta:
-		return unmarshal(b, &f.meta)
+		return strictjson.Decode(b, &f.meta)
 	case KindGraph:
 		f.graph = slices.Clone(b)
 	case KindProgram:
 		f.program = new(kernel.Program)
-		if err := unmarshal(b, f.program); err != nil {
+		if err := strictjson.Decode(b, f.program); err != nil {
 			return err
 		}
 		return f.program.Check()
@@ -154,7 +151,7 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 		if idx == nil {
 			return errors.New("there is no weight data")
 		}
-		return unmarshal(b, idx)
+		return strictjson.Decode(b, idx)
 	case KindModel:
 		f.model = slices.Clone(b)
 	case KindPart:
@@ -164,7 +161,7 @@ func (f *File) readSection(s Section, b []byte, idx *index) error {
 		return f.readPart(slices.Clone(b))
 	case KindSignature:
 		f.signature = new(signature)
-		if err := unmarshal(b, f.signature); err != nil {
+		if err := strictjson.Decode(b, f.signature); err != nil {
 			return err
 		}
 		return f.signature.check(f.sections)
@@ -222,23 +219,6 @@ func (f *File) complete(idx *index, weights Section) error {
 // nothing more can be checked without tools.
 func checkShader(module []byte, s *kernel.Shader) error {
 	return spv.CheckShader(module, spv.Interface{Bindings: s.Bindings, Workgroup: s.Workgroup, Needs: s.Needs})
-}
-
-// unmarshal reads JSON that this package wrote. An unknown field is an error: it comes from another version, which may
-// give the other fields another meaning.
-func unmarshal(b []byte, to any) error {
-	if !utf8.Valid(b) {
-		return errors.New("not UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(to); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("text goes on after the value")
-	}
-	return nil
 }
 
 // Sections lists the file's sections, in order.

@@ -1,7 +1,6 @@
 package device
 
 import (
-	"bytes"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vkc-go/vkc/internal/filefmt"
+	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
 //go:embed profiles/*.json
@@ -77,9 +77,7 @@ func readProfile(name string) (profileFile, error) {
 // parseProfile decodes a profile from JSON and checks its caps. Unknown fields are errors.
 func parseProfile(name string, text []byte) (profileFile, error) {
 	var f profileFile
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields() // otherwise a misspelled limit would silently be 0
-	if err := dec.Decode(&f); err != nil {
+	if err := strictjson.Decode(text, &f); err != nil { // strictly, because a misspelled limit would silently be 0
 		return profileFile{}, fmt.Errorf("device: profile %s: %w: want what vkc devices --profile FILE.json writes",
 			name, err)
 	}

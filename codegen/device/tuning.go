@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
 // Tuning maps tuning keys (schedule.TuningKey) to the fastest measured schedules of a device. A nil tuning has no
@@ -33,7 +34,7 @@ func (t *Tuned) UnmarshalJSON(text []byte) (err error) {
 		// This Schedule hides fields.Schedule, because only ParseSchedule knows the variants.
 		Schedule json.RawMessage `json:"schedule"`
 	}{fields: (*fields)(t)}
-	if err = kernel.DecodeStrictly(text, &all); err == nil {
+	if err = strictjson.Decode(text, &all); err == nil {
 		t.Schedule, err = kernel.ParseSchedule(all.Schedule)
 	}
 	return err

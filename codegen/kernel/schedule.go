@@ -1,10 +1,11 @@
 package kernel
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
 // Variant names one implementation of a kernel family.
@@ -110,15 +111,8 @@ var decoders = map[Variant]func(text []byte) (Schedule, error){
 // decode decodes a schedule of type P from JSON.
 func decode[P Schedule](text []byte) (Schedule, error) {
 	var p P
-	err := DecodeStrictly(text, &p)
+	err := strictjson.Decode(text, &p)
 	return p, err
-}
-
-// DecodeStrictly decodes JSON. It returns an error if the JSON has a field that to does not have.
-func DecodeStrictly(text []byte, to any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	return dec.Decode(to)
 }
 
 // ParseSchedule decodes a schedule from the JSON encoding of its struct. If the variant is unknown, it returns only the

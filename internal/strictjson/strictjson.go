@@ -1,10 +1,13 @@
 // Package strictjson rejects JSON that readers may interpret differently (RFC 8259 allows that): duplicate names in an
-// object, invalid UTF-8, and lone surrogates.
+// object, invalid UTF-8, and lone surrogates ([Check]). It also decodes JSON without passing over anything ([Decode]).
 package strictjson
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -35,6 +38,24 @@ func Check(data []byte) error {
 	r.value()
 	if r.err != nil { // a nil *Error in an error interface would be non-nil
 		return r.err
+	}
+	return nil
+}
+
+// Decode decodes JSON. It returns an error if data has a field that `to` does not have, invalid UTF-8, or text after the
+// value. An unknown field is misspelled, or comes from another version of vkc, which may give other fields another
+// meaning.
+func Decode(data []byte, to any) error {
+	if !utf8.Valid(data) {
+		return errors.New("not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(to); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("text goes on after the value")
 	}
 	return nil
 }

@@ -47,3 +47,28 @@ func FuzzCheck(f *testing.F) {
 		}
 	})
 }
+
+// TestDecode: nothing in the text is passed over.
+func TestDecode(t *testing.T) {
+	type pair struct {
+		A int `json:"a"`
+		B struct {
+			C string `json:"c"`
+		} `json:"b"`
+	}
+	for text, want := range map[string]string{
+		`{"a": 1, "b": {"c": "x"}} `: "", `{}`: "",
+		`{"a": 1, "d": 2}`:           "unknown field",
+		`{"b": {"d": 2}}`:            "unknown field",
+		`{"a": 1} 2`:                 "goes on",
+		`{"a": 1}}`:                  "goes on",
+		"{\"b\": {\"c\": \"\xff\"}}": "UTF-8",
+		`{"a": "x"}`:                 "cannot unmarshal",
+		``:                           "EOF",
+	} {
+		err := Decode([]byte(text), &pair{})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -27,6 +27,7 @@ import (
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/generator"
 	"github.com/vkc-go/vkc/internal/inputfile"
+	"github.com/vkc-go/vkc/internal/strictjson"
 )
 
 // Format is the value of a file's format field. Older formats are ignored: vkc.tuning.1 used keys of kernels without
@@ -73,7 +74,7 @@ func (m *Measurement) UnmarshalJSON(text []byte) (err error) {
 		*fields
 		Schedule json.RawMessage `json:"schedule"`
 	}{fields: (*fields)(m)}
-	if err = kernel.DecodeStrictly(text, &all); err == nil {
+	if err = strictjson.Decode(text, &all); err == nil {
 		m.Schedule, err = kernel.ParseSchedule(all.Schedule)
 	}
 	return err
@@ -197,9 +198,7 @@ func Parse(text []byte) (*File, error) {
 		return nil, errors.New("damaged: the checksum is not that of its content")
 	}
 	var f File
-	dec := json.NewDecoder(bytes.NewReader(e.Tuning))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&f); err != nil {
+	if err := strictjson.Decode(e.Tuning, &f); err != nil {
 		return nil, err
 	}
 	return &f, f.check()
