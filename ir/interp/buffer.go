@@ -31,11 +31,12 @@ func bufferSize(n int) (size, class int) {
 	return steps * step, 4*log + steps - 8
 }
 
-// buffer returns a buffer of at least n elements with undefined content.
-func (x *exec) buffer(n int) (*buffer, error) {
+// buffer returns a buffer of at least n elements with undefined content. A buffer that leaves the run is new, because
+// repeated runs go on using a spare one.
+func (x *exec) buffer(n int, leaves bool) (*buffer, error) {
 	size, class := bufferSize(n)
 	list := x.spare[class]
-	if len(list) == 0 {
+	if len(list) == 0 || leaves {
 		if err := hostmem.Check(4 * int64(size)); err != nil {
 			return nil, err
 		}
@@ -78,6 +79,9 @@ func (x *exec) free(b *buffer) {
 	if b.values == 0 {
 		if x.poison {
 			poison(b.floats)
+			if x.recording != nil {
+				x.recording.free(b)
+			}
 		}
 		_, class := bufferSize(len(b.floats))
 		x.spare[class] = append(x.spare[class], b)

@@ -24,8 +24,7 @@ type exec struct {
 	steps   []step      // of the plan
 	packed  [][]float32 // by node ID: the argument that the node's kernel packed
 
-	inPlace nodeSet // inPlace, views, formats and direct are as in type prepared
-	views   nodeSet
+	inPlace nodeSet // inPlace, formats and direct are as in type prepared
 	formats nodeSet
 	direct  nodeSet          // nil in bodies of control ops
 	given   map[int]*ir.Data // by node ID: the caller's memory for outputs that kernels may compute directly
@@ -34,16 +33,21 @@ type exec struct {
 	dims    [][]int // by node ID, if they depend on no symbol; nil otherwise
 
 	// Scratch memory, which each node overwrites:
-	args  []value     // the current node's arguments; its result must not keep the slice
-	call  call        // the current node, if the interpreter computes it
-	calls []*Call     // the current node, or the current siblings, if a backend's kernel computes them
-	rooms [][]float32 // by worker: scratch memory of kernels
+	before []value     // by number: the states before the run
+	args   []value     // the current node's arguments; its result must not keep the slice
+	call   call        // the current node, if the interpreter computes it
+	calls  []*Call     // the current node, or by number the current siblings, if a backend's kernel computes them
+	rooms  [][]float32 // by worker: scratch memory of kernels
 
 	vals []value // by node ID; the zero value if not computed or released
 	uses []int   // by node ID: number of remaining uses
 	live int64   // bytes of the values that are alive
 
 	spare buffers
+
+	used      bool       // a run has used this memory
+	recording *recording // of the tasks of this run, or nil
+	repeat    *recording // the tasks that runs repeat, or nil
 }
 
 // nodeSet is a set of a graph's nodes: has it, by node ID. nil is the empty set.
@@ -55,6 +59,9 @@ func (s nodeSet) has(n *ir.Node) bool { return s != nil && s[n.ID()] }
 func (x *exec) run(nodes []*ir.Node) error {
 	var n *ir.Node
 	err := mmap.Guard(func() error { // weights are read from the mapped file
+		if x.repeat != nil {
+			return x.repeatTasks(&n)
+		}
 		for i := 0; i < len(nodes); {
 			if err := x.ctx.Err(); err != nil {
 				return err
@@ -79,51 +86,24 @@ func (x *exec) run(nodes []*ir.Node) error {
 
 // runNodes computes one node or some siblings, stores their values, and releases their arguments.
 func (x *exec) runNodes(list []*ir.Node) error {
-	if len(list) > 1 {
-		return x.runSiblings(list)
-	}
-	n := list[0]
-	v, err := x.compute(n)
-	if err != nil {
+	var calls []*Call
+	if k := x.steps[list[0].ID()].replaced; k != nil {
+		for i, n := range list {
+			if err := x.prepareNode(x.callOf(i), n); err != nil {
+				return err
+			}
+		}
+		calls = x.calls[:len(list)]
+		if err := x.callKernel(k, calls); err != nil {
+			return err
+		}
+	} else if err := x.define(list[0]); err != nil {
 		return err
 	}
-	// Kernels of a backend take narrow elements. Without them, elements are wide, except for constants (x.narrow).
-	switch {
-	case x.kernels != nil && !v.isNarrow():
-		v = v.narrow()
-	case x.kernels == nil && !x.narrow:
-		v = v.wide()
-	}
-	x.keep(n.ID(), v)
-	x.releaseArguments(n)
-	return nil
-}
-
-// runSiblings computes siblings by one call of their kernel.
-func (x *exec) runSiblings(list []*ir.Node) error {
-	calls := 0
-	for _, n := range list {
-		s := &x.steps[n.ID()]
-		dims, err := x.begin(n, s)
-		if err != nil {
-			return err
-		}
-		v, err := x.prepareCall(x.callOf(calls), n, s, dims)
-		if err != nil {
-			return err
-		}
-		x.keep(n.ID(), v)
-		if elems(dims) > 0 { // otherwise the next sibling takes the call
-			calls++
-		}
-	}
-	if calls > 0 {
-		if err := x.steps[list[0].ID()].replaced.Together(x.calls[:calls]); err != nil {
-			return err
-		}
+	if x.recording != nil {
+		x.recording.add(x, list, calls)
 	}
 	for _, n := range list {
-		x.steps[n.ID()].replaced.round(n, x.vals[n.ID()])
 		x.releaseArguments(n)
 	}
 	return nil
@@ -155,27 +135,42 @@ func (x *exec) arguments(n *ir.Node, s *step) (args []value, err error) {
 	return x.args, nil
 }
 
-// compute returns the value of a node. It uses a backend's kernel if there is one, and otherwise the interpreter's
-// definition of the op. A slice that may be a view is always the interpreter's, because kernels copy.
-func (x *exec) compute(n *ir.Node) (value, error) {
-	s, view := &x.steps[n.ID()], x.views.has(n)
+// define computes node n by the interpreter's definition of the op, and stores the value.
+func (x *exec) define(n *ir.Node) error {
+	s := &x.steps[n.ID()]
 	dims, err := x.begin(n, s)
 	if err != nil {
-		return value{}, err
+		return err
 	}
+	v, err := x.defined(n, s, dims)
+	if err == nil {
+		x.keep(n.ID(), v)
+	}
+	return err
+}
+
+// defined returns the value of node n, with step s and extents dims, by the interpreter's definition of the op.
+func (x *exec) defined(n *ir.Node, s *step, dims []int) (v value, err error) {
 	if s.shares {
-		v := x.vals[s.from[0].ID()]
+		v = x.vals[s.from[0].ID()]
 		v.typ, v.dims, v.more = n.DType(), dims, nil
 		return v, nil
-	}
-	if s.replaced != nil && !view {
-		return x.replaced(n, s, dims)
 	}
 	args, err := x.arguments(n, s)
 	if err != nil {
 		return value{}, err
 	}
-	return x.computeByDefinition(n, dims, args, view)
+	if v, err = x.computeByDefinition(n, s, dims, args); err != nil {
+		return value{}, err
+	}
+	// Kernels of a backend take narrow elements. Without them, elements are wide, except for constants (x.narrow).
+	switch {
+	case x.kernels != nil && !v.isNarrow():
+		v = v.narrow()
+	case x.kernels == nil && !x.narrow:
+		v = v.wide()
+	}
+	return v, nil
 }
 
 // begin returns the extents of node n, with step s, checks that it picks no element of an empty argument, and reserves
@@ -201,11 +196,9 @@ func (x *exec) begin(n *ir.Node, s *step) (dims []int, err error) {
 	return dims, err
 }
 
-// computeByDefinition returns the value of node n, of extents dims, by the interpreter's definition of the op. view
-// means that the value may be a view of an argument.
-func (x *exec) computeByDefinition(n *ir.Node, dims []int, args []value, view bool) (value, error) {
-	definition := x.steps[n.ID()].compute
-	if definition == nil {
+// computeByDefinition calls the definition of the op of node n, with step s and extents dims.
+func (x *exec) computeByDefinition(n *ir.Node, s *step, dims []int, args []value) (value, error) {
+	if s.compute == nil {
 		_, err := kernelOf(n.Op())
 		return value{}, err
 	}
@@ -216,13 +209,13 @@ func (x *exec) computeByDefinition(n *ir.Node, dims []int, args []value, view bo
 	}
 	c := &x.call
 	*c = call{ctx: x.ctx, workers: x.workers, node: n, dims: dims, args: args, env: &x.env, left: x.limit - x.live,
-		view: view}
+		view: s.view}
 	if x.inPlace.has(n) {
 		c.undo = &x.undo
 	} else if err := x.checkHostMemory(n, dims, args); err != nil {
 		return value{}, err
 	}
-	return definition(c)
+	return s.compute(c)
 }
 
 // extents returns the extents of a node in this run.
@@ -306,6 +299,9 @@ func (x *exec) release(n *ir.Node) {
 		if n.Op() != ir.OpWeight {
 			x.live -= x.vals[id].bytes()
 		}
+		if x.recording != nil {
+			x.recording.drop(id)
+		}
 		x.forget(id)
 	}
 }
@@ -335,11 +331,15 @@ type plan struct {
 // step is what all runs need to compute a node.
 type step struct {
 	from     []*ir.Node // see argsOf
-	replaced *Kernel    // a backend's kernel, or nil
+	replaced *Kernel    // a backend's kernel, or nil if the interpreter's definition computes the node
 	compute  kernel     // the definition; nil for an op without one
 	picks    bool       // whether checkPicks may return an error
 	need     int64      // the bytes of the result, if its extents depend on no symbol; 0 if each run computes them
+	view     bool       // whether the value may be a strided view of argument 0
 	shares   bool       // whether the value has the elements of the argument, in the same memory
+	mayShare bool       // whether the value may have memory of its arguments
+	leaves   bool       // whether the value may leave the run; see leaving
+	state    int        // the number of a state among the graph's states
 	siblings int        // the number of siblings that begin with this node; 0 if the node is computed alone
 }
 

@@ -20,7 +20,7 @@ func Held(programs []*Program) (weights, states int64) {
 		for _, list := range p.packed {
 			weights += once(map[any]int{start(list): 4 * len(list)})
 		}
-		for _, v := range p.snapshot() {
+		for _, v := range p.states.all() {
 			states += once(v.memory())
 		}
 	}

@@ -188,7 +188,7 @@ func (x *exec) setBuffered(out *value, k *Kernel, n *ir.Node, dims []int) (err e
 	if size := t.BlockBytes(); wide || small {
 		count = (count*size + 3) / 4 // elements of the buffer
 	}
-	if out.buf, err = x.buffer(count); err != nil {
+	if out.buf, err = x.buffer(count, x.steps[n.ID()].leaves); err != nil {
 		return err
 	}
 	switch list := out.buf.floats[:count]; {

@@ -96,7 +96,7 @@ func TestInPlace(t *testing.T) {
 			if err := step(tt.value, tt.at); !errors.Is(err, tt.fail) {
 				t.Fatalf("%s, run %d: %v, want %v", d, i, err, tt.fail)
 			}
-			v := p.snapshot()["ring"]
+			v := p.states.all()["ring"]
 			if v.block != nil {
 				var err error
 				if v.f32, err = v.block.decode(); err != nil {

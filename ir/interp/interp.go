@@ -65,6 +65,7 @@ type Program struct {
 	*prepared
 	idle   sync.Pool // of *exec, between runs
 	states *states
+	own    []*value // by number (see step.state): the graph's states, in the memory of states
 }
 
 // prepared is the part of a program that does not change after New. Programs made by WithStates share it.
@@ -87,8 +88,8 @@ type prepared struct {
 // states holds the values that a program keeps between runs.
 type states struct {
 	running sync.RWMutex // held by runs: for writing if they update states, otherwise for reading
-	mu      sync.Mutex   // guards the fields below
-	values  map[string]value
+	mu      sync.Mutex   // guards the fields below, and the values
+	values  map[string]*value
 	aliased bool // two states may share elements, so runs must not write in place
 }
 
@@ -116,7 +117,7 @@ func New(g *ir.Graph, opt Options) (*Program, error) {
 // can compute in place, as views, or in the caller's memory.
 func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	p := &Program{prepared: &prepared{graph: g, opt: opt, bodies: newBodies(opt), packs: sharedPacks(opt)},
-		states: &states{values: map[string]value{}}}
+		states: &states{values: map[string]*value{}}}
 	if opt.Replace != nil {
 		p.kernels = opt.Replace(g)
 	}
@@ -143,12 +144,22 @@ func prepare(g *ir.Graph, opt Options) (*Program, error) {
 	}
 	for _, n := range p.plan.nodes {
 		s, dims := &p.plan.steps[n.ID()], p.dims[n.ID()]
-		s.shares = p.kernels != nil && s.replaced == nil && p.sharesElements(n)
+		if p.views.has(n) { // kernels copy
+			s.view, s.replaced = true, nil
+		}
+		s.shares = p.kernels != nil && s.replaced == nil && !s.view && p.sharesElements(n)
+		s.mayShare = p.mayShare(n)
 		if dims != nil && len(ir.Results(n)) <= 1 {
 			if _, err := ir.ByteSize(n.DType(), dims); err == nil { // else the run returns the error
 				s.need = bytesOf(n.DType(), dims)
 			}
 		}
+	}
+	for i, n := range g.Leaves(ir.OpState) {
+		p.plan.steps[n.ID()].state = i
+	}
+	for id, leaves := range p.leaving() {
+		p.plan.steps[id].leaves = leaves
 	}
 	return p, nil
 }
@@ -287,13 +298,14 @@ func (p *Program) RunInto(ctx context.Context, in map[string]*ir.Data, symbols m
 		p.states.running.RLock()
 		defer p.states.running.RUnlock()
 	}
-	x := p.workingMemory()
-	disjoint := disjointOutputs(in, into)
-	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in, disjoint), bodies: p.bodies}
-	x.inPlace, x.direct = nil, p.direct
-	if !p.states.areAliased() {
-		x.inPlace = p.inPlace
+	inPlace := p.inPlace
+	if p.states.areAliased() {
+		inPlace = nil
 	}
+	x := p.recorder(p.workingMemory(), inPlace)
+	disjoint := disjointOutputs(in, into)
+	x.ctx, x.env = ctx, env{symbols: bound, leaf: p.leafOf(in, x.snapshot(p), disjoint), bodies: p.bodies}
+	x.direct = p.direct
 	// The outputs can be computed in the caller's memory, as this overwrites no input that is still needed.
 	if disjoint {
 		x.given = p.outputMemory(into)
@@ -313,28 +325,45 @@ func (p *Program) workingMemory() *exec {
 	if x, ok := p.idle.Get().(*exec); ok {
 		return x
 	}
+	return p.newWorkingMemory()
+}
+
+// newWorkingMemory returns new working memory of a run.
+func (p *Program) newWorkingMemory() *exec {
 	return &exec{workers: p.opt.workers(), limit: p.opt.memoryLimit(), poison: p.opt.Poison,
 		vals: slices.Clone(p.consts), uses: slices.Clone(p.plan.uses), steps: p.plan.steps, kernels: p.kernels,
-		packed: p.packed, views: p.views, formats: p.formats, dims: p.dims}
+		packed: p.packed, formats: p.formats, dims: p.dims}
 }
 
 // recycle resets a run's working memory for reuse, and drops its references to the caller's tensors.
 func (p *Program) recycle(x *exec) {
+	recorded := x.recording
+	x.recording = nil
 	for _, u := range p.graph.Updates() { // these values moved to the states
 		x.vals[u.Value.ID()] = p.consts[u.Value.ID()]
 	}
-	for _, n := range p.plan.nodes {
-		x.forget(n.ID())
+	if r := x.repeat; r != nil {
+		for _, id := range r.moved {
+			x.forget(id)
+		}
+	} else {
+		for _, n := range p.plan.nodes {
+			x.forget(n.ID())
+		}
+		copy(x.uses, p.plan.uses)
 	}
-	copy(x.uses, p.plan.uses)
+	if recorded != nil {
+		x.calls = nil // the recording has them
+		recorded.begin(x)
+	}
 	clear(x.args[:cap(x.args)])
+	clear(x.before)
 	x.call = call{}
 	for _, c := range x.calls {
-		clear(c.Args[:cap(c.Args)])
-		*c = Call{Args: c.Args[:0]}
+		c.forget()
 	}
 	x.undo.forget()
-	x.ctx, x.env, x.live, x.direct, x.given, x.made = nil, env{}, 0, nil, nil, nil
+	x.ctx, x.env, x.live, x.inPlace, x.direct, x.given, x.made = nil, env{}, 0, nil, nil, nil, nil
 	p.idle.Put(x)
 }
 
@@ -356,14 +385,13 @@ func (p *Program) results(x *exec, into map[string]*ir.Data) (map[string]*ir.Dat
 	return out, nil
 }
 
-// leafOf returns the function that reads inputs and states for a run. States have their values from before the run.
-// disjoint means that no output shares memory with an input, so that inputs need not be copied.
-func (p *Program) leafOf(in map[string]*ir.Data, disjoint bool) func(n *ir.Node) (value, error) {
-	before := p.snapshot()
+// leafOf returns the function that reads inputs and states for a run. before has the values of the states from before
+// the run. disjoint means that no output shares memory with an input, so that inputs need not be copied.
+func (p *Program) leafOf(in map[string]*ir.Data, before []value, disjoint bool) func(n *ir.Node) (value, error) {
 	return func(n *ir.Node) (value, error) {
 		switch {
 		case n.Op() == ir.OpState:
-			return before[n.Name()], nil
+			return before[p.plan.steps[n.ID()].state], nil
 		case !disjoint:
 			return fromData(in[n.Name()])
 		case p.formats.has(n):

@@ -2,6 +2,7 @@ package interp
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vkc-go/vkc/ir"
 )
@@ -126,31 +127,66 @@ func argsOf(n *ir.Node, kernels []*Kernel) []*ir.Node {
 	return n.Args()
 }
 
-// replaced computes node n by the kernel of its step s, with a result of extents dims.
-func (x *exec) replaced(n *ir.Node, s *step, dims []int) (value, error) {
-	k, c := s.replaced, x.callOf(0)
-	out, err := x.prepareCall(c, n, s, dims)
-	if err != nil || elems(dims) == 0 { // without elements there is nothing to compute
-		return out, err
-	}
-	if k.Together != nil {
-		err = k.Together(x.calls[:1])
-	} else {
-		err = k.Compute(c)
-	}
-	if err != nil {
-		return value{}, err
-	}
-	k.round(n, out)
-	return out, nil
-}
-
-// callOf returns the memory for call i of the current node or siblings.
+// callOf returns the memory for call i of the current node or siblings. Recorded calls are kept.
 func (x *exec) callOf(i int) *Call {
 	if i == len(x.calls) {
-		x.calls = append(x.calls, new(Call))
+		x.calls = append(x.calls, nil)
+	}
+	if x.calls[i] == nil || x.recording != nil {
+		x.calls[i] = new(Call)
 	}
 	return x.calls[i]
+}
+
+// prepareNode prepares the call c that computes node n, and stores the value that the kernel fills.
+func (x *exec) prepareNode(c *Call, n *ir.Node) error {
+	s := &x.steps[n.ID()]
+	dims, err := x.begin(n, s)
+	if err != nil {
+		return err
+	}
+	v, err := x.prepareCall(c, n, s, dims)
+	if err == nil {
+		x.keep(n.ID(), v)
+	}
+	return err
+}
+
+// forget drops the elements of the call's result and arguments.
+func (c *Call) forget() {
+	clear(c.Args[:cap(c.Args)])
+	*c = Call{Args: c.Args[:0]}
+}
+
+// withElements returns the calls with results that have elements: without elements there is nothing to compute.
+func withElements(calls []*Call) []*Call {
+	isEmpty := func(c *Call) bool { return elems(c.Dims) == 0 }
+	if !slices.ContainsFunc(calls, isEmpty) {
+		return calls
+	}
+	return slices.DeleteFunc(slices.Clone(calls), isEmpty)
+}
+
+// callKernel computes nodes by their kernel k, and rounds their values.
+func (x *exec) callKernel(k *Kernel, calls []*Call) (err error) {
+	switch list := withElements(calls); {
+	case len(list) == 0:
+	case k.Together != nil:
+		err = k.Together(list)
+	default:
+		err = k.Compute(list[0])
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range calls {
+		v := &x.vals[c.Node.ID()]
+		k.round(c.Node, v)
+		if !v.isNarrow() {
+			*v = v.narrow()
+		}
+	}
+	return nil
 }
 
 // prepareCall sets c to the call that computes node n by the kernel of its step s. It returns the value that the kernel
@@ -181,7 +217,7 @@ func (x *exec) prepareCall(c *Call, n *ir.Node, s *step, dims []int) (out value,
 }
 
 // round rounds the result of node n to its dtype, unless the kernel did: elements of narrower floats are stored as f32.
-func (k *Kernel) round(n *ir.Node, out value) {
+func (k *Kernel) round(n *ir.Node, out *value) {
 	if n.DType() == ir.F32 || k.Rounds { // a kernel that does not round has no Formats
 		return
 	}

@@ -2,7 +2,6 @@ package interp
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,7 +17,10 @@ func (p *Program) State(name string) (*ir.Data, error) {
 	}
 	p.states.running.RLock() // a run writes states in place
 	defer p.states.running.RUnlock()
-	return p.snapshot()[name].data()
+	p.states.mu.Lock()
+	v := *p.states.values[name]
+	p.states.mu.Unlock()
+	return v.data()
 }
 
 // SetState sets a state to a copy of d, which must have its dtype and shape.
@@ -42,13 +44,13 @@ func (p *Program) SetState(name string, d *ir.Data) error {
 	}
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
-	p.states.values[name] = v
+	*p.states.values[name] = v
 	return nil
 }
 
 // WithStates returns a program that shares everything with p except the states, which start with their initial values.
 func (p *Program) WithStates() (*Program, error) {
-	own := &Program{prepared: p.prepared, states: &states{values: map[string]value{}, aliased: p.inPlace == nil}}
+	own := &Program{prepared: p.prepared, states: &states{values: map[string]*value{}, aliased: p.inPlace == nil}}
 	return own, own.ResetStates()
 }
 
@@ -77,7 +79,7 @@ func (p *Program) shareStates() error {
 	if sharesOne {
 		p.states = share.states
 	}
-	known := p.snapshot()
+	known := p.states.all()
 	for _, n := range p.graph.Leaves(ir.OpState) { // a third program may have added a state of the name
 		dims, err := n.Shape().Eval(nil)
 		if err != nil {
@@ -116,7 +118,18 @@ func (p *Program) initStates(which func(name string) bool) error {
 	}
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
-	maps.Copy(p.states.values, values)
+	p.own = nil
+	for _, n := range p.graph.Leaves(ir.OpState) {
+		to := p.states.values[n.Name()]
+		if to == nil {
+			to = new(value)
+			p.states.values[n.Name()] = to
+		}
+		if v, ok := values[n.Name()]; ok {
+			*to = v
+		}
+		p.own = append(p.own, to)
+	}
 	return nil
 }
 
@@ -160,11 +173,26 @@ func (p *Program) stateNode(name string) (*ir.Node, error) {
 	return nil, fmt.Errorf("no state %q: the graph has %s", name, strings.Join(names, ", "))
 }
 
-// snapshot returns the current values of all states, by name.
-func (p *Program) snapshot() map[string]value {
+// all returns the current values of all states, by name.
+func (s *states) all() map[string]value {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make(map[string]value, len(s.values))
+	for name, v := range s.values {
+		list[name] = *v
+	}
+	return list
+}
+
+// snapshot returns the current values of the graph's states, by number, in memory of x.
+func (x *exec) snapshot(p *Program) []value {
 	p.states.mu.Lock()
 	defer p.states.mu.Unlock()
-	return maps.Clone(p.states.values)
+	x.before = x.before[:0]
+	for _, v := range p.own {
+		x.before = append(x.before, *v)
+	}
+	return x.before
 }
 
 // commit sets the states to their new values. vals has the values of a run's nodes, by ID.
@@ -176,6 +204,6 @@ func (p *Program) commit(vals []value) {
 		if v.lent {
 			v = v.clone()
 		}
-		p.states.values[u.State.Name()] = v
+		*p.own[p.plan.steps[u.State.ID()].state] = v
 	}
 }
