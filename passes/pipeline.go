@@ -237,7 +237,8 @@ func Run(g *ir.Graph, opt Options) (*State, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err
 	}
-	if opt.Until != "" && !known(opt.Until) {
+	isLast := func(p Pass) bool { return p.Name == opt.Until }
+	if opt.Until != "" && !slices.ContainsFunc(table, isLast) {
 		return nil, fmt.Errorf("unknown pass %q: the passes are %s", opt.Until, names())
 	}
 	return run(&State{Graph: g, passes: table}, opt)
@@ -300,11 +301,6 @@ func (s *State) arrange() error {
 	s.Plan.Sort()
 	s.Kernels = s.Plan.Kernels()
 	return nil
-}
-
-// known reports whether there is a pass with this name.
-func known(name string) bool {
-	return slices.ContainsFunc(table, func(p Pass) bool { return p.Name == name })
 }
 
 // names lists the names of all passes.

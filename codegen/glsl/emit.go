@@ -31,8 +31,12 @@ func Emit(k *kernel.Kernel, s kernel.Schedule, caps device.Caps, symbols []strin
 		sh := emitCustom(e)
 		return sh, e.Err
 	}
+	write := writers[e.Launch.Variant]
+	if write == nil {
+		e.Fail("unknown variant %q", e.Launch.Variant)
+	}
 	if e.Err == nil {
-		writeMain(e)
+		write(e)
 	}
 	if e.Err != nil {
 		return nil, e.Err
@@ -76,16 +80,6 @@ var writers = map[kernel.Variant]func(*emit.Emitter){
 	kernel.VarFlashVec:     attention.EmitVec,
 	kernel.VarFlashMatrix:  attention.EmitMatrix,
 	kernel.VarFlashMatrix2: attention.EmitMatrix,
-}
-
-// writeMain writes main for the schedule's variant.
-func writeMain(e *emit.Emitter) {
-	write := writers[e.Launch.Variant]
-	if write == nil {
-		e.Fail("unknown variant %q", e.Launch.Variant)
-		return
-	}
-	write(e)
 }
 
 // check fails for kernels that no variant can write, and normalizes the schedule.

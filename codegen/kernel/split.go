@@ -33,20 +33,11 @@ func SplitAttention(k *Kernel, splits int, buffer func(Scratch) int) (partial, c
 		{"partial sums", ir.Type{DType: ir.F32, Shape: slices.Concat(rows, []ir.Dim{runs, value})}},
 		{"partial weights", ir.Type{DType: ir.F32, Shape: slices.Concat(rows, []ir.Dim{runs, ir.D(2)})}},
 	}
-	s := splitter{k: k, row: rowIndex(rows), runs: runs, value: value}
+	s := splitter{k: k, row: Linear(rows, Axes(k.Parallel)[1:ax.Value]), runs: runs, value: value}
 	for _, c := range scratch {
 		s.buffers = append(s.buffers, buffer(c))
 	}
 	return s.partial(scratch), s.combine(scratch), nil
-}
-
-// rowIndex is the row-major position of a row. rows are the extents of the row axes, which follow the split axis.
-func rowIndex(rows []ir.Dim) Index {
-	x := Const(0)
-	for i, d := range rows {
-		x = x.Mul(DimIndex(d)).Plus(Axis(1+i, d))
-	}
-	return x
 }
 
 // splitter makes the two kernels of SplitAttention.

@@ -128,7 +128,11 @@ var toolSpecs = []toolSpec{
 func Find(ctx context.Context, opt FindOptions) (*Toolchain, error) {
 	t := &Toolchain{probes: openProbeStore(opt.CacheDir), limits: defaultLimits}
 	if opt.SearchDirs != nil {
-		t.useTools(chooseSet(dirSets(opt.SearchDirs)))
+		var sets []toolSet
+		for _, dir := range opt.SearchDirs {
+			sets = append(sets, findSet(inDir(dir)))
+		}
+		t.useTools(chooseSet(sets))
 	} else if err := t.searchDefault(); err != nil {
 		return nil, err
 	}
@@ -316,15 +320,6 @@ func findSet(lookup func(string) (string, error)) toolSet {
 		}
 	}
 	return set
-}
-
-// dirSets returns the tools in each directory.
-func dirSets(dirs []string) []toolSet {
-	var sets []toolSet
-	for _, dir := range dirs {
-		sets = append(sets, findSet(inDir(dir)))
-	}
-	return sets
 }
 
 // inDir returns a function that looks for a program in one directory.
