@@ -16,15 +16,6 @@ type loopCompleter struct {
 	results map[*ir.Node][]*ir.Node // by loop of the new graph: the nodes of its results
 }
 
-// newLoopCompleter returns a loopCompleter for graph g.
-func newLoopCompleter(g *ir.Graph) *loopCompleter {
-	c := &loopCompleter{shown: map[*ir.Node]bool{}, users: g.Users(), results: map[*ir.Node][]*ir.Node{}}
-	for _, o := range g.Outputs() {
-		c.shown[o.Node] = true
-	}
-	return c
-}
-
 // loop adds a copy of loop n to graph `to`, with the nodes of its results.
 func (c *loopCompleter) loop(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 	own := slices.Clone(args)
@@ -63,7 +54,10 @@ func CompleteResults(g *ir.Graph) (*ir.Graph, error) {
 		return g, nil
 	}
 	made := map[string][]*ir.Node{} // by call: its results
-	loops := newLoopCompleter(g)
+	loops := &loopCompleter{shown: map[*ir.Node]bool{}, users: g.Users(), results: map[*ir.Node][]*ir.Node{}}
+	for _, o := range g.Outputs() {
+		loops.shown[o.Node] = true
+	}
 	return rewrite(g, nil, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
 		switch {
 		case n.Op() == ir.OpLoop:

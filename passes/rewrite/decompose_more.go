@@ -272,7 +272,8 @@ func (r *rewriter) orderByCounting(n, x *ir.Node) *ir.Node {
 	length := s[last]
 	mine, other := r.pairs(x) // element i of a row of pairs with element j
 	plane := ir.Shape{length, length}
-	rank := r.count(r.before(other, mine, r.iota(plane, 1), r.iota(plane, 0), analysis.Descending(n)))
+	before := r.before(other, mine, r.iota(plane, 1), r.iota(plane, 0), analysis.Descending(n))
+	rank := r.unary(ir.OpSum, r.castTo(before, ir.I32), attr("axes", []int{-1}))
 
 	// The element of rank p is the sum of i over all i with rank[i] = p.
 	k := n.Shape()[axis] // the number of results, which may be less than length
@@ -311,10 +312,4 @@ func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
 		less = r.binary(ir.OpOr, less, r.binary(ir.OpAnd, nanB, r.unary(ir.OpNot, nanA)))
 	}
 	return r.binary(ir.OpOr, less, r.binary(ir.OpAnd, equal, r.binary(ir.OpLt, posA, posB)))
-}
-
-// count returns the number of true elements along the innermost axis, as i32.
-func (r *rewriter) count(x *ir.Node) *ir.Node {
-	x = r.unary(ir.OpCast, x, attr("dtype", ir.I32))
-	return r.unary(ir.OpSum, x, attr("axes", []int{-1}))
 }

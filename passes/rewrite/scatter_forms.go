@@ -231,6 +231,7 @@ type destinationRows struct {
 	at      *ir.Node // i32[outer*K]: the destination row of each row of updates, or -1 for none
 	places  ir.Dim   // number of destination rows, outer*N
 	updates ir.Dim   // number of rows of updates, outer*K
+	slots   ir.Dim   // number of elements of all destination rows
 }
 
 // destinationRows returns the rows of a scatter with the given indices.
@@ -242,39 +243,23 @@ func (r scatters) destinationRows(s scatterSize, indices *ir.Node) (l destinatio
 		at = r.binary(ir.OpAdd, at, r.binary(ir.OpMul, r.iota(table, 0), r.dimValue(s.base[1])))
 	}
 	at = r.where(is, at, r.scalar(ir.I32, -1))
-	return destinationRows{s, r.reshape(at, ir.Shape{updates}), places, updates}
-}
-
-// slots returns the number of elements of all destination rows, if each has the given number of columns.
-func (l destinationRows) slots(columns ir.Dim) ir.Dim {
-	all, err := l.places.Mul2(columns)
+	slots, err := places.Mul2(s.updates[2])
 	bailout.Check(err)
-	return all
-}
-
-// accumulateInto appends a node that accumulates the rows of values into their destination rows. Its op is the fastest
-// of ops for a scatter of l's size. A row has the given number of columns. more are further arguments of the node.
-func (r scatters) accumulateInto(l destinationRows, ops accumulationOps, columns ir.Dim, values *ir.Node,
-	more []*ir.Node, attrs ...ir.Attr) *ir.Node {
-	slots := l.slots(columns)
-	op, _ := ops.kernel(r, l.size)
-	return r.add(op, append([]*ir.Node{l.at, analysis.Unshaped(values)}, more...),
-		append([]ir.Attr{{Name: "slots", Value: slots.Max()}}, attrs...)...)
+	return destinationRows{s, r.reshape(at, ir.Shape{updates}), places, updates, slots}
 }
 
 // slotsOf takes sums, the result of an accumulation, and returns the given word of the accumulator of each element of
 // the destination rows. sums also has elements beyond them, because its size is for the largest values of symbols.
-func (r scatters) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word int) *ir.Node {
-	slots := l.slots(columns)
+func (r scatters) slotsOf(l destinationRows, sums *ir.Node, word int) *ir.Node {
 	s := sums.Shape()
-	starts, limits := make([]int64, len(s)), append(ir.Shape{slots}, s[1:]...)
+	starts, limits := make([]int64, len(s)), append(ir.Shape{l.slots}, s[1:]...)
 	if len(s) > 1 {
 		starts[1], limits[1] = int64(word), ir.D(word+1)
 	}
 	if word > 0 || !limits.Equal(s) {
 		sums = r.slice(sums, starts, limits)
 	}
-	return r.reshape(sums, ir.Shape{slots})
+	return r.reshape(sums, ir.Shape{l.slots})
 }
 
 // accumulated returns the results of a scatter in the dtype of its accumulators, as [outer*N*inner]: for each element
@@ -282,12 +267,14 @@ func (r scatters) slotsOf(l destinationRows, columns ir.Dim, sums *ir.Node, word
 // rows of updates. form says whether floats may be added in any order.
 func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.Node) *ir.Node {
 	s := l.size
-	acc, wide := r.accumulator(form, s), kernel.AccType(s.t)
-	values, columns := updates, s.updates[2]
+	acc, wide, values := r.accumulator(form, s), kernel.AccType(s.t), updates
+	// into accumulates rows of values into their destination rows, by the fastest of ops. more are further arguments.
 	into := func(ops accumulationOps, values *ir.Node, more []*ir.Node, attrs ...ir.Attr) *ir.Node {
-		return r.accumulateInto(l, ops, columns, values, more, attrs...)
+		op, _ := ops.kernel(r, s)
+		return r.add(op, append([]*ir.Node{l.at, analysis.Unshaped(values)}, more...),
+			append([]ir.Attr{attr("slots", l.slots.Max())}, attrs...)...)
 	}
-	words := func(sums *ir.Node, word int) *ir.Node { return r.slotsOf(l, columns, sums, word) }
+	words := func(sums *ir.Node, word int) *ir.Node { return r.slotsOf(l, sums, word) }
 	switch {
 	case form == kernel.FormAnyOrder:
 		sums := words(into(acc.accumulationOps, r.castTo(values, ir.F32), nil), 0)
