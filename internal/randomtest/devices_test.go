@@ -1,6 +1,9 @@
 package randomtest
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -9,26 +12,36 @@ import (
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/ir/interp"
+	"github.com/vkc-go/vkc/runtime"
 )
 
 // TestRandomShards runs random graphs on several devices that share each op. Weights and states are cut along random
 // axes.
 func TestRandomShards(t *testing.T) {
-	sharded := test{graphs: 100, differ: differ, graph: func(seed uint64) (*ir.Graph, error) {
-		g, err := graphgen.New(seed, graphgen.Options{Derived: seed%8 == 3, Large: seed%8 == 6})
+	sharded := test{differ: differ, graph: func(seed uint64) (*ir.Graph, error) {
+		g, err := graphgen.New(seed, optionsOf(seed))
 		if err != nil {
 			return nil, err
 		}
 		return cut(g, seed)
 	}}
-	for _, list := range []string{"cpu,cpu", "cpu,cpu,cpu,cpu"} {
+	for list, n := range map[string]int{"cpu,cpu": 100, "cpu,cpu,cpu,cpu": 100, "vulkan,vulkan": 6} {
 		t.Run(list, func(t *testing.T) {
+			if strings.HasPrefix(list, "vulkan") && !vktest.Required() {
+				t.Skip("other drivers than the one of VKC_REQUIRE_DEVICE=1 may not let kernels wait for each other")
+			}
 			dev, err := vkc.OpenTensorParallel(list)
 			if err != nil {
 				t.Fatal(err)
 			}
 			vktest.CloseAfter(t, dev)
-			sharded.runOn(t, dev, sharded.graphs)
+			sharded.runOn(t, dev, n)
+			if list == "cpu,cpu" {
+				inFlight := sharded
+				inFlight.differ = differInFlight
+				inFlight.runOn(t, dev, n)
+			}
 		})
 	}
 }
@@ -44,9 +57,115 @@ func TestRandomLayers(t *testing.T) {
 		t.Fatal(err)
 	}
 	vktest.CloseAfter(t, dev)
-	test{differ: unlessTooFewOps(differ), graph: func(seed uint64) (*ir.Graph, error) {
-		return graphgen.New(seed, graphgen.Options{Derived: seed%8 == 3, Large: seed%8 == 6})
-	}}.runOn(t, dev, 100)
+	for _, differ := range []func(*vkc.Device, *ir.Graph, uint64) (int, error){differ, differInFlight} {
+		test{differ: unlessTooFewOps(differ), graph: func(seed uint64) (*ir.Graph, error) {
+			return graphgen.New(seed, optionsOf(seed))
+		}}.runOn(t, dev, 100)
+	}
+}
+
+// optionsOf returns the options of a graph for several devices.
+func optionsOf(seed uint64) graphgen.Options {
+	opt := graphgen.Options{Derived: seed%8 == 3, Large: seed%8 == 6}
+	if seed%4 == 1 {
+		opt.Custom = customOps
+	}
+	return opt
+}
+
+// talk is a set of states, and the reference that follows its runs.
+type talk struct {
+	states    runtime.States // nil for the program's own states
+	reference *interp.Program
+}
+
+// differInFlight starts runs before earlier ones are over. Some of them have states of their own. After half of the
+// runs it writes the states to what they are, and at the end it resets them.
+func differInFlight(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error) {
+	ctx := context.Background()
+	values := graphgen.Values{Seed: seed, Graph: g}
+	exe, err := dev.LoadGraph(ctx, g, values)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, exe.Close()) }()
+	talks := make([]talk, 1)
+	if len(g.Leaves(ir.OpState)) > 0 {
+		own, err := exe.NewStates()
+		if err != nil {
+			return 0, err
+		}
+		defer own.Close()
+		talks = append(talks, talk{states: own})
+	}
+	for i := range talks {
+		if talks[i].reference, err = interp.New(g, interp.Options{Weights: values}); err != nil {
+			return 0, err
+		}
+	}
+	bounds, symbols := graphgen.Bounds(g), values.Symbols(5)
+	for half := range 2 {
+		type started struct {
+			want    map[string]*ir.Data
+			pending *vkc.Pending
+		}
+		var runs []started
+		for i := range 5 {
+			at, talk := symbols[i%len(symbols)], talks[i%len(talks)]
+			in, err := values.Inputs(at, 5*half+i)
+			if err != nil {
+				return ran, err
+			}
+			want, err := talk.reference.Run(ctx, in, at)
+			if refusesRun(err) {
+				continue
+			}
+			if err != nil {
+				return ran, err
+			}
+			options := runtime.RunOptions{Symbols: at, States: talk.states}
+			if i%2 == 1 {
+				options.Into = garbageLike(want)
+			}
+			runs = append(runs, started{want, exe.Start(ctx, in, options)})
+		}
+		for i, r := range runs {
+			res, err := r.pending.Wait()
+			if err != nil {
+				return ran, err
+			}
+			for _, o := range g.Outputs() {
+				tol := bounds[o.Node.ID()].Tolerance(o.Node)
+				if err := interp.Compare(res.Outputs[o.Name], r.want[o.Name], tol).Err(); err != nil {
+					return ran, fmt.Errorf("run %d in flight: output %q, %w", i, o.Name, err)
+				}
+			}
+			ran++
+		}
+		for _, n := range g.Leaves(ir.OpState) {
+			for i, talk := range talks {
+				read, write := exe.ReadState, exe.WriteState
+				if talk.states != nil {
+					read, write = talk.states.Read, talk.states.Write
+				}
+				have, err := read(n.Name())
+				if err != nil {
+					return ran, err
+				}
+				want, err := talk.reference.State(n.Name())
+				if err != nil {
+					return ran, err
+				}
+				if err := interp.Compare(have, want, bounds[n.ID()].Tolerance(n)).Err(); err != nil {
+					return ran, fmt.Errorf("states %d after runs in flight: state %q, %w", i, n.Name(), err)
+				}
+				if err := write(n.Name(), have); err != nil {
+					return ran, err
+				}
+			}
+		}
+	}
+	return ran, exe.ResetStates()
 }
 
 // unlessTooFewOps returns a comparison that leaves out graphs of fewer parts than there are devices.
