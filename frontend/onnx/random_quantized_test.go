@@ -501,7 +501,7 @@ func TestRandomQuantized(t *testing.T) {
 		m := &qmodel{Rand: rand.New(rand.NewPCG(seed, 0x716d)), t: t, in: map[string]*ir.Data{},
 			want: map[string][]float64{}, slack: map[string][]float64{}, opset: 21}
 		kinds := []func(*qmodel){(*qmodel).quantizeDequantize, (*qmodel).dequantize, (*qmodel).dynamic, (*qmodel).matMul,
-			(*qmodel).conv}
+			(*qmodel).conv, (*qmodel).nbits, (*qmodel).sums}
 		kinds[m.IntN(len(kinds))](m)
 		if err := m.check(); err != nil {
 			t.Errorf("seed %d, %s: %v", seed, m.what, err)
@@ -567,4 +567,128 @@ func (m *qmodel) check() error {
 
 func allZero(list []float64) bool {
 	return !slices.ContainsFunc(list, func(x float64) bool { return x != 0 })
+}
+
+// msDomain is the domain of ops of ONNX Runtime.
+const msDomain = "com.microsoft"
+
+// nbits makes MatMulNBits: rows of floats by a matrix with blocks of integers of 2, 4 or 8 bits along its inner axis.
+func (m *qmodel) nbits() {
+	bits := int64([]int{2, 4, 8}[m.IntN(3)])
+	block := int64(16) << m.IntN(3)
+	rows, cols, inner := 1+m.Int64N(5), 1+m.Int64N(40), 1+m.Int64N(150)
+	if m.IntN(2) == 0 {
+		inner = block * (1 + m.Int64N(3))
+	}
+	blocks, each := (inner+block-1)/block, block*bits/8
+	codes := make([]byte, cols*blocks*each)
+	for i := range codes {
+		codes[i] = byte(m.IntN(256))
+	}
+	code := func(list []byte, start, i int64) int64 {
+		return int64(list[start+i*bits/8]>>(i*bits%8)) & (1<<bits - 1)
+	}
+	scales, x := m.scales(int(cols*blocks)), make([]float64, rows*inner)
+	zeroBytes := (blocks*bits + 7) / 8 // of a column
+	var zeros []byte
+	if m.IntN(2) == 0 {
+		zeros = make([]byte, cols*zeroBytes)
+		for i := range zeros {
+			zeros[i] = byte(m.IntN(256))
+		}
+	}
+	for i := range x {
+		x[i] = float64(m.IntN(17)-8) / 8
+	}
+	want, slack := []float64{}, []float64{}
+	for i := range rows {
+		for j := range cols {
+			sum, size := 0.0, 0.0
+			for k := range inner {
+				b := k / block
+				zero := int64(1) << (bits - 1)
+				if zeros != nil {
+					zero = code(zeros, j*zeroBytes, b)
+				}
+				term := x[i*inner+k] * float64(code(codes, (j*blocks+b)*each, k%block)-zero) * scales[j*blocks+b]
+				sum, size = sum+term, size+math.Abs(term)
+			}
+			want, slack = append(want, sum), append(slack, size*1e-5)
+		}
+	}
+	m.ports = append(m.ports, port("x", float, int(rows), int(inner)))
+	m.in["x"] = f32(m.t, x, int(rows), int(inner))
+	var values []float32
+	for _, s := range scales {
+		values = append(values, float32(s))
+	}
+	m.constants = append(m.constants, bytesOf("w", 2, codes, cols, blocks, each), floats("scales", values, cols*blocks))
+	ins := names("x", "w", "scales")
+	if zeros != nil {
+		m.constants = append(m.constants, bytesOf("zeros", 2, zeros, cols*zeroBytes))
+		ins = append(ins, "zeros")
+	}
+	m.list = append(m.list, of(msDomain, node("MatMulNBits", ins, names("y"), intAttr("K", inner), intAttr("N", cols),
+		intAttr("bits", bits), intAttr("block_size", block))))
+	m.what = fmt.Sprintf("MatMulNBits of %d bits, blocks of %d, %d by %d by %d, zero points: %t", bits, block, rows, inner,
+		cols, zeros != nil)
+	m.expect("y", want, slack)
+}
+
+// sums makes QLinearAdd, QLinearMul or QLinearConcat.
+func (m *qmodel) sums() {
+	q := m.byteType()
+	dims := m.shape()
+	n := product(dims)
+	a, b := q.random(m.Rand, n), q.random(m.Rand, n)
+	az, bz, yz := q.random(m.Rand, 1), q.random(m.Rand, 1), q.random(m.Rand, 1)
+	as, bs, ys := m.scales(1), m.scales(1), m.scales(1)
+	m.give("a", q, a, dims...)
+	m.give("b", q, b, dims...)
+	for name, list := range map[string][]int64{"az": az, "bz": bz, "yz": yz} {
+		m.constants = append(m.constants, tensorOf(name, q.number, nil).bytes(9, q.raw(list)))
+	}
+	for name, list := range map[string][]float64{"as": as, "bs": bs, "ys": ys} {
+		m.constants = append(m.constants, floats(name, []float32{float32(list[0])}))
+	}
+	x, y := make([]float64, n), make([]float64, n)
+	for i := range n {
+		x[i], y[i] = float64(a[i]-az[0])*as[0], float64(b[i]-bz[0])*bs[0]
+	}
+	want, slack := []float64{}, []float64{}
+	add := func(exact float64) {
+		off := 0.0
+		if isTie(exact) {
+			off = 1
+		}
+		want, slack = append(want, float64(q.saturated(exact, yz[0]))), append(slack, off)
+	}
+	op := []string{"QLinearAdd", "QLinearMul", "QLinearConcat"}[m.IntN(3)]
+	ins := names("a", "as", "az", "b", "bs", "bz", "ys", "yz")
+	var attributes []msg
+	switch op {
+	case "QLinearAdd":
+		for i := range n {
+			add((x[i] + y[i]) / ys[0])
+		}
+	case "QLinearMul":
+		for i := range n {
+			add(x[i] * y[i] / ys[0])
+		}
+	default:
+		ins = names("ys", "yz", "a", "as", "az", "b", "bs", "bz")
+		axis := m.IntN(len(dims))
+		attributes = append(attributes, intAttr("axis", int64(axis)))
+		inner := product(dims[axis:])
+		for i := 0; i < n; i += inner {
+			for _, list := range [][]float64{x, y} {
+				for _, v := range list[i : i+inner] {
+					add(v / ys[0])
+				}
+			}
+		}
+	}
+	m.list = append(m.list, of(msDomain, node(op, ins, names("y"), attributes...)))
+	m.what = fmt.Sprintf("%s of %s%v", op, q.name, dims)
+	m.expect("y", want, slack)
 }
