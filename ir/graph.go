@@ -79,6 +79,7 @@ type Update struct {
 type Graph struct {
 	Name    string
 	nodes   []*Node
+	inputs  []*Node // of nodes
 	outputs []Output
 	updates []Update
 	symbols map[string]int64 // bound of each symbol
@@ -172,6 +173,9 @@ func (g *Graph) add(op Op, args []*Node, attrs []Attr, pos string) (*Node, error
 		return nil, err
 	}
 	g.nodes = append(g.nodes, n)
+	if op == OpInput {
+		g.inputs = append(g.inputs, n)
+	}
 	return n, nil
 }
 

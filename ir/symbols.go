@@ -68,7 +68,7 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 	if err := b.explicit(g, explicit); err != nil {
 		return nil, err
 	}
-	for _, n := range g.Leaves(OpInput) {
+	for _, n := range g.inputs {
 		have, ok := dims[n.Name()]
 		if !ok {
 			return nil, fmt.Errorf("input %q is missing, want %s", n.Name(), n.typ)
@@ -94,7 +94,7 @@ func BindSymbols(g *Graph, dims map[string][]int, explicit map[string]int64) (ma
 
 // checkDerived checks the axes with derived extents, such as S+T: each must have the value that the symbols imply.
 func (b binding) checkDerived(g *Graph, dims map[string][]int) error {
-	for _, n := range g.Leaves(OpInput) {
+	for _, n := range g.inputs {
 		for i, d := range n.typ.Shape {
 			if !d.isDerived() {
 				continue
@@ -204,7 +204,7 @@ func larger(symbol string, value int64) string {
 // unknownInput returns the error for a tensor whose name no input has.
 func unknownInput(g *Graph, name string) error {
 	var names []string
-	for _, n := range g.Leaves(OpInput) {
+	for _, n := range g.inputs {
 		names = append(names, n.Name())
 	}
 	return fmt.Errorf("unknown input %q: the graph has %s", name, listOrNone(names))
