@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -90,9 +91,18 @@ func (w width) expOfSumDouble(x VecVirtual) {
 		w.expDouble(x)
 		return
 	}
+	VMAXPD(x, w.double(-normalPower), x) // NaN stays, as the second source
+	w.normalExpDouble(x)
+}
+
+// normalPower bounds the magnitudes of x for which e^x is a normal float64 number.
+const normalPower = 707
+
+// normalExpDouble generates code with AVX2 that replaces x by e^x, for magnitudes of at most normalPower. It works as
+// expOfSum does.
+func (w width) normalExpDouble(x VecVirtual) {
 	const shift = 0x1.8p52
 	n, low := w.double(shift), w.vector()
-	VMAXPD(x, w.double(-707), x) // NaN stays, as the second source
 	VFMADD231PD(w.doubleOperand(math.Log2E), x, n)
 	VSUBPD(w.doubleOperand(shift), n, low)
 	VFNMADD231PD(w.doubleOperand(ln2High), low, x)
@@ -129,8 +139,34 @@ func (w width) expOfRemainder(x VecVirtual) VecVirtual {
 	return p
 }
 
-// expDouble generates code that replaces x by e^x.
-func (w width) expDouble(x VecVirtual) { w.scaledExpDouble(x, w.remainderOfLn2(x, -746, 710)) }
+// expDouble generates code that replaces x by e^x. With AVX2, scaling takes 12 instructions if results may be denormal or
+// infinite. Most vectors have no such results, so they take a shorter way. Elements whose results are 0 become 0 before,
+// and their results afterwards: the processor takes long for denormal products, and masks mix -inf with other elements.
+func (w width) expDouble(x VecVirtual) {
+	if w.size == 64 {
+		w.scaledExpDouble(x, w.remainderOfLn2(x, -746, 710))
+		return
+	}
+	branches++
+	others, done := fmt.Sprintf("others%d", branches), fmt.Sprintf("exps%d", branches)
+	tiny, size, signs := w.vector(), w.vector(), GP32()
+	VCMPPD(Imm(less), w.doubleOperand(-746), x, tiny)
+	VANDNPD(x, tiny, x)
+	VANDPD(w.doubleOperand(math.Float64frombits(1<<63-1)), x, size)
+	VCMPPD(Imm(notAtMost), w.doubleOperand(normalPower), size, size)
+	VMOVMSKPD(size, signs)
+	TESTL(signs, signs)
+	JNZ(LabelRef(others))
+	w.normalExpDouble(x)
+	JMP(LabelRef(done))
+	Label(others)
+	w.scaledExpDouble(x, w.remainderOfLn2(x, -746, 710))
+	Label(done)
+	VANDNPD(x, tiny, x)
+}
+
+// branches counts the branches in exponentials, for names of labels.
+var branches int
 
 // limitDouble generates code that limits x to lo and hi. NaN stays, because VMINPD and VMAXPD then return the operand
 // that is first here and second in Intel's order.

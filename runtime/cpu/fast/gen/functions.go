@@ -130,10 +130,17 @@ func (w width) exp(x VecVirtual) {
 }
 
 // expBelow generates code that replaces x, of at most 89, by e^x. It splits the argument into n*log(2) and a remainder
-// (Moshier, Cephes expf.c).
+// (Moshier, Cephes expf.c). With AVX2, elements whose results are 0 become 0 before, and their results afterwards: the
+// processor takes long for denormal products.
 func (w width) expBelow(x VecVirtual) {
-	n, c := w.vector(), w.vector()
-	VMAXPS(x, constant(c, -104), x) // NaN stays, as the second source
+	n := w.vector()
+	if w.size == 64 {
+		VMAXPS(x, constant(w.vector(), -104), x) // NaN stays, as the second source
+	} else {
+		tiny := w.compare(less, x, w.operand(-104))
+		VANDNPS(x, tiny, x)
+		defer func() { VANDNPS(x, tiny, x) }()
+	}
 	VMULPS(w.operand(math.Log2E), x, n)
 	w.round(n, n)
 	VFNMADD231PS(w.operand(0.693359375), n, x)
