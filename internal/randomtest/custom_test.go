@@ -279,7 +279,7 @@ func TestCustomOpsOccur(t *testing.T) {
 
 // TestRandomCustomGradients runs gradients of random graphs that have a custom op.
 func TestRandomCustomGradients(t *testing.T) {
-	test{graphs: 40, fewer: 4, differ: differ, graph: func(seed uint64) (*ir.Graph, error) {
+	test{graphs: 12, fewer: 3, differ: differ, graph: func(seed uint64) (*ir.Graph, error) {
 		return gradgen.New(seed, graphgen.Options{Custom: []ir.Op{bend}, Large: seed%2 == 1})
 	}}.run(t)
 }

@@ -13,7 +13,7 @@ import (
 // TestRandomEdges runs one program after the other with extents where kernels change: none, one, and around the sizes
 // of tiles, workgroups and vectors. The extents come in any order, and states stay from run to run.
 func TestRandomEdges(t *testing.T) {
-	test{graphs: 60, fewer: 6, graph: symbolic, differ: func(dev *vkc.Device, g *ir.Graph, seed uint64) (int, error) {
+	test{graphs: 25, fewer: 4, graph: symbolic, differ: func(dev *vkc.Device, g *ir.Graph, seed uint64) (int, error) {
 		return differAt(dev, g, graphgen.Values{Seed: seed, Graph: g}, edges(g, seed, 16))
 	}}.run(t)
 }

@@ -19,7 +19,7 @@ import (
 // TestRandomPrecisions runs random graphs in each precision. Results that do not depend on rounded values must be as
 // exact as in full precision. Others may be off by what rounding causes, see nearRounded.
 func TestRandomPrecisions(t *testing.T) {
-	test{graphs: 120, fewer: 12, graph: func(seed uint64) (*ir.Graph, error) {
+	test{graphs: 120, fewer: 8, graph: func(seed uint64) (*ir.Graph, error) {
 		return graphgen.New(seed, graphgen.Options{Large: seed%8 < 6})
 	}, differ: differInPrecision}.run(t)
 }

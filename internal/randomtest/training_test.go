@@ -22,7 +22,7 @@ import (
 // TestRandomTraining trains random graphs for a few steps, on one device and on several. Parameters and the optimizer's
 // memory are states.
 func TestRandomTraining(t *testing.T) {
-	training := test{graphs: 60, fewer: 6, graph: trainingGraph, differ: differInTraining}
+	training := test{graphs: 40, fewer: 4, graph: trainingGraph, differ: differInTraining}
 	training.run(t)
 	t.Run("shards", func(t *testing.T) {
 		dev, err := vkc.OpenTensorParallel("cpu,cpu")
@@ -37,7 +37,7 @@ func TestRandomTraining(t *testing.T) {
 			}
 			return cut(g, seed)
 		}
-		training.runOn(t, dev, 40)
+		training.runOn(t, dev, 20)
 	})
 }
 
