@@ -30,9 +30,10 @@ func CheckPrecision(precision string) error {
 }
 
 // WithPrecision returns a graph with lower precision allowed for ops with attribute precision (matmuls, expert matmuls,
-// convolutions, attentions), also in the bodies of loops and branches. precision is "exact", or another value of matmul's attribute: "bf16x3", "half",
-// "half_sums" or "int8". Ops that do not support "half_sums" or "int8" use "half", and ops that do not support the
-// value at all do not change. Nor do ops that have a precision other than full already.
+// convolutions, attentions), also in the bodies of loops and branches. precision is "exact", or another value of
+// matmul's attribute: "bf16x3", "half", "half_sums" or "int8". Ops that do not support "half_sums" or "int8" use
+// "half", and ops that do not support the value at all do not change. Nor do ops that have a precision other than full
+// already.
 func WithPrecision(g *ir.Graph, precision string) (*ir.Graph, error) {
 	if err := CheckPrecision(precision); err != nil {
 		return nil, err

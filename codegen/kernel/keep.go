@@ -45,7 +45,7 @@ func (k *Kernel) Kept() map[*Expr]int {
 	covered := func(v *Expr, users []*Expr) bool {
 		return !slices.Contains(roots, v) && !slices.ContainsFunc(users, func(u *Expr) bool {
 			_, is := kept[u]
-			takes := slices.Contains(u.Args, v) || slices.Contains(u.Index.Values(), v) // as an argument, or in its index
+			takes := slices.Contains(u.Args, v) || slices.Contains(u.Index.Values(), v)
 			return takes && (!is || needed[u][0] != needed[v][0])
 		})
 	}

@@ -37,8 +37,8 @@ func (h heuristics) matTiles(k *kernel.Kernel) []Candidate {
 	})
 	var all []Candidate
 	for _, tl := range append(fitting, rest...) {
-		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups", sh.M, sh.N,
-			sh.K, tl.M, tl.N, sh.workgroups(tl.M, tl.N))})
+		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in tiles of %dx%d: %d workgroups",
+			sh.M, sh.N, sh.K, tl.M, tl.N, sh.workgroups(tl.M, tl.N))})
 	}
 	for _, tl := range generic(device.Caps{}).tiles { // so that any device has a tile that fits
 		all = append(all, Candidate{tl.scheduleOf(k), fmt.Sprintf("%dx%dx%d in small tiles", sh.M, sh.N, sh.K)})

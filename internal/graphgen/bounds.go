@@ -461,8 +461,8 @@ func (b *Bound) row(n *ir.Node, args []Bound) {
 	}
 }
 
-// custom sets the bound of a custom kernel. Kernels of tests move or average floats, see Options.Custom, and may compute
-// any integers.
+// custom sets the bound of a custom kernel. Kernels of tests move or average floats, see Options.Custom, and may
+// compute any integers.
 func (b *Bound) custom(n *ir.Node, args []Bound) {
 	b.join(args)
 	if n.DType().IsInteger() {

@@ -40,7 +40,7 @@ const (
 var Rules = []Rule{
 	{".", []string{all}, nil, "the few names most users need, made of everything below"},
 	{"check", []string{"ir", "ir/interp", "runtime"}, nil, "it compares any backend with the reference, so it knows none"},
-	{"compiler", []string{"ir", "passes", "codegen/kernel", "codegen/device", "codegen/schedule", "codegen/glsl", "codegen/spirv", "codegen/bundle", "runtime"}, nil, "it drives passes, generator and tools, and runs nothing"},
+	{"compiler", []string{"ir", "passes", "codegen", "codegen/kernel", "codegen/device", "codegen/schedule", "codegen/glsl", "codegen/spirv", "codegen/bundle", "runtime"}, nil, "it drives passes, generator and tools, and runs nothing"},
 	{"ir", nil, []string{float16}, "a graph knows no device, no strides and no kernels; all else stands on it"},
 	{"ir/interp", []string{"ir", "quant"}, []string{float16, xsync}, "the executable definition of every op must not share code with what it checks"},
 	{"ir/optest", []string{"ir", "ir/interp", "runtime", "quant"}, []string{xsync}, "it proves any backend, so it knows none"},

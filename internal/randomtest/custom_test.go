@@ -290,7 +290,8 @@ func TestCustomGradient(t *testing.T) {
 	for _, flip := range []bool{false, true} {
 		g, err := frontend.Build("bend", func(b *frontend.Builder) {
 			x, y := b.Input("x", ir.F64), b.Input("y", ir.F64)
-			z := frontend.CustomOp(bend, []frontend.Tensor{x, y}, frontend.Attr("scale", 2.0), frontend.Attr("flip", flip))
+			z := frontend.CustomOp(bend, []frontend.Tensor{x, y}, frontend.Attr("scale", 2.0),
+				frontend.Attr("flip", flip))
 			b.Output("z", z)
 			for i, d := range frontend.Grad(z, x, y) {
 				b.Output([]string{"dx", "dy"}[i], d)

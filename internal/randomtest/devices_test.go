@@ -169,8 +169,7 @@ func differInFlight(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err err
 }
 
 // unlessTooFewOps returns a comparison that leaves out graphs of fewer parts than there are devices.
-func unlessTooFewOps(differ func(*vkc.Device, *ir.Graph, uint64) (int, error)) func(*vkc.Device, *ir.Graph, uint64) (int,
-	error) {
+func unlessTooFewOps(differ comparison) comparison {
 	return func(dev *vkc.Device, g *ir.Graph, seed uint64) (int, error) {
 		ran, err := differ(dev, g, seed)
 		if err != nil && strings.Contains(err.Error(), "use fewer devices") {

@@ -53,11 +53,7 @@ func TestRandomMutants(t *testing.T) {
 			t.Fatal(err)
 		}
 		mutant := mutated(t, rng, text)
-		start := time.Now()
 		mutantGraph, didRun, err := useMutant(mutant, caps)
-		if took := time.Since(start); took > mutantTime {
-			err = errors.Join(err, fmt.Errorf("it took %v", took))
-		}
 		if err != nil {
 			t.Errorf("mutant %d: %v\n%s", seed, err, mutant)
 		}
@@ -121,7 +117,7 @@ func useMutant(file []byte, caps device.Caps) (valid, ran bool, err error) {
 		if err != nil {
 			return true, ran, err
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), mutantTime)
+		ctx, cancel := context.WithTimeout(context.Background(), mutantTime) // clock: a loop may run for hours
 		_, err = exe.Run(ctx, in)
 		cancel()
 		if err := checkErrorText(err); err != nil {
@@ -180,7 +176,8 @@ func sameAfterWriting(g *ir.Graph) error {
 // isSmall reports whether a graph, with its bodies, takes little time and memory to run.
 func isSmall(g *ir.Graph) bool {
 	return !slices.ContainsFunc(g.Nodes(), func(n *ir.Node) bool {
-		if n.Shape().MaxElems() > mutantElems || slices.ContainsFunc(n.Bodies(), func(b *ir.Graph) bool { return !isSmall(b) }) {
+		isLarge := func(body *ir.Graph) bool { return !isSmall(body) }
+		if n.Shape().MaxElems() > mutantElems || slices.ContainsFunc(n.Bodies(), isLarge) {
 			return true
 		}
 		trips := n.Attrs().Shape("trips")

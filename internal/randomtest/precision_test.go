@@ -188,8 +188,8 @@ func nearRounded(have, want, emulated *ir.Data, plain, share float64) error {
 	epsilon := math.Ldexp(1, -want.DType.Float().Mantissa)
 	limit := roundedFactor*math.Sqrt(expected/n) + (share+4*epsilon)*math.Sqrt(size/n) + plain
 	if rms := math.Sqrt(off / n); rms > limit || worst > worstElement*limit {
-		return fmt.Errorf("the root mean square of the errors is %.3g, and the worst, of element %d, is %.3g: have %v, "+
-			"want %v; rounding explains %.3g", rms, at, worst, lists[0][at], lists[1][at], limit)
+		return fmt.Errorf("the root mean square of the errors is %.3g, and the worst, of element %d, is %.3g: "+
+			"have %v, want %v; rounding explains %.3g", rms, at, worst, lists[0][at], lists[1][at], limit)
 	}
 	return nil
 }
@@ -229,7 +229,8 @@ func TestNearRounded(t *testing.T) {
 			list[i] += 0x1p-12 * rng.NormFloat64()
 		}
 		change(list)
-		if err := nearRounded(data(list), data(want), data(emulated), 1e-6, roundedShare); (err == nil) != (name == "") {
+		err := nearRounded(data(list), data(want), data(emulated), 1e-6, roundedShare)
+		if (err == nil) != (name == "") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

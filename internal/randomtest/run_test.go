@@ -56,10 +56,13 @@ type test struct {
 	// graphs is the number of graphs on the CPU, and fewer is the number on a Vulkan device.
 	graphs, fewer int
 	// graph returns the graph of a seed.
-	graph func(seed uint64) (*ir.Graph, error)
-	// differ compares a graph on a device with the reference. It returns the number of compared runs.
-	differ func(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error)
+	graph  func(seed uint64) (*ir.Graph, error)
+	differ comparison
 }
+
+// comparison is a function that compares a graph on a device with the reference. It returns the number of compared
+// runs.
+type comparison func(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err error)
 
 // run runs the test on the CPU and on a Vulkan device, as subtests.
 func (c test) run(t *testing.T) {

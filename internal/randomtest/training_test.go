@@ -152,7 +152,8 @@ func differInTraining(dev *vkc.Device, g *ir.Graph, seed uint64) (ran int, err e
 			if unsure[o.Node.ID()] {
 				continue
 			}
-			err := nearRounded(r.Outputs[o.Name], results[0].Outputs[o.Name], results[1].Outputs[o.Name], 1e-6, trainedShare)
+			err := nearRounded(r.Outputs[o.Name], results[0].Outputs[o.Name], results[1].Outputs[o.Name], 1e-6,
+				trainedShare)
 			if err != nil {
 				return ran, fmt.Errorf("step %d with %v: output %q, %w", i, symbols, o.Name, err)
 			}

@@ -42,8 +42,8 @@ func Check(data []byte) error {
 	return nil
 }
 
-// Decode decodes JSON. It returns an error if data has a field that `to` does not have, invalid UTF-8, or text after the
-// value. An unknown field is misspelled, or comes from another version of vkc, which may give other fields another
+// Decode decodes JSON. It returns an error if data has a field that `to` does not have, invalid UTF-8, or text after
+// the value. An unknown field is misspelled, or comes from another version of vkc, which may give other fields another
 // meaning.
 func Decode(data []byte, to any) error {
 	if !utf8.Valid(data) {

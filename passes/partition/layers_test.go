@@ -119,7 +119,8 @@ func TestSplitLayersBlocks(t *testing.T) {
 	}
 }
 
-// TestSplitLayersUnusedState: a state that nothing reads or updates is in one part, and on its home device if it has one.
+// TestSplitLayersUnusedState: a state that nothing reads or updates is in one part, and on its home device if it has
+// one.
 func TestSplitLayersUnusedState(t *testing.T) {
 	g, err := frontend.Build("g", func(b *frontend.Builder) {
 		x := b.Input("x", ir.F32, 2, 16)

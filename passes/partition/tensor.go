@@ -106,7 +106,7 @@ type tensorSplitter struct {
 	values       []placed              // by ID in the old graph
 	whole        map[*ir.Node]*ir.Node // gathered values, by the slice or term that they were made of
 	views        map[*ir.Node]*ir.Node // by reshape, transpose or unsqueeze of a slice: its node in the old graph
-	replicated   map[*ir.Node]bool     // nodes of the old graph of which each device has the whole value; see needsWhole
+	replicated   map[*ir.Node]bool     // nodes of the old graph that each device has whole; see needsWhole
 	waits        bool
 	link         *ir.Node // the latest link; nil before the first exchange
 }
@@ -400,7 +400,8 @@ func (s *tensorSplitter) elementwise(n *ir.Node, args []placed) (placed, bool) {
 }
 
 // byRows computes a slice of an op along rows, such as a norm or softmax, if the slice of its first argument is along
-// an axis other than the rows', which is the innermost or the attribute axis. The other arguments, such as the norm's weight, are the same for all rows.
+// an axis other than the rows', which is the innermost or the attribute axis. The other arguments, such as the norm's
+// weight, are the same for all rows.
 func (s *tensorSplitter) byRows(n *ir.Node, args []placed) (placed, bool) {
 	axis := args[0].axis
 	row := n.Rank() - 1

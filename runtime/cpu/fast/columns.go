@@ -226,7 +226,7 @@ func (g *groupFold[T]) mergeParts(parts [][]float64, stride, each int) {
 		}
 		g.results[0], g.results[1] = greatest, sum
 		for p := range parts {
-			if g.foldChains == &g.inPlace { // the output has exponentials of differences from the part's greatest element
+			if g.foldChains == &g.inPlace { // the output has e^(x - greatest of the part)
 				seen := list(p, 1)
 				rowOps[ir.OpDiv](seen, sum, list(p, 0))
 				g.parts = append(g.parts, [][]float64{greatest, seen})

@@ -242,7 +242,8 @@ func TestSharedSoftmax(t *testing.T) {
 				at := func(row, k int) *float64 { return &list[index(row, k)] }
 				for k := range n {
 					y, share := rng.NormFloat64(), float64(k)/n
-					*at(0, k), *at(1, k), *at(2, k), *at(3, k), *at(4, k), *at(5, k) = y, -inf, y, y, y-share*slope, y+share*slope
+					*at(0, k), *at(1, k), *at(2, k), *at(3, k) = y, -inf, y, y
+					*at(4, k), *at(5, k) = y-share*slope, y+share*slope
 					if k < n/2 { // parts of only -inf
 						*at(0, k) = -inf
 					}
