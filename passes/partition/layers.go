@@ -155,7 +155,28 @@ func (s *layerSplitter) findAccesses() {
 		}
 	}
 	for _, u := range s.g.Updates() {
-		access(u.State.ID(), u.Value.ID())
+		if u.Value.Op() != ir.OpState { // for states, see joinStates
+			access(u.State.ID(), u.Value.ID())
+		}
+	}
+	s.joinStates()
+}
+
+// joinStates gives two states the same first and last access if one becomes the next value of the other. So one part
+// has both.
+func (s *layerSplitter) joinStates() {
+	for again := true; again; {
+		again = false
+		for _, u := range s.g.Updates() {
+			a, b := u.State.ID(), u.Value.ID()
+			if u.Value.Op() != ir.OpState || s.first[a] == s.first[b] && s.last[a] == s.last[b] {
+				continue
+			}
+			last := max(s.last[a], s.last[b])
+			first := min(s.first[a], s.first[b], last) // last if no node reads them
+			s.first[a], s.first[b], s.last[a], s.last[b] = first, first, last, last
+			again = true // a third state may become the next value of b
+		}
 	}
 }
 

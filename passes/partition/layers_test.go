@@ -144,6 +144,45 @@ func TestSplitLayersUnusedState(t *testing.T) {
 	}
 }
 
+// TestSplitLayersJoinedStates: states that become each other's next values are in one part, whichever layers read them.
+func TestSplitLayersJoinedStates(t *testing.T) {
+	g, err := frontend.Build("g", func(b *frontend.Builder) {
+		first, last := b.State("first", ir.F32, 2, 16), b.State("last", ir.F32, 2, 16)
+		third := b.State("third", ir.F32, 2, 16)
+		x := b.Input("x", ir.F32, 2, 16)
+		for i := range 6 {
+			x = x.MatMul(b.Weight(fmt.Sprint("w", i), ir.F32, 16, 16)).Softmax(-1)
+			switch i {
+			case 1:
+				x = x.Add(first)
+			case 3:
+				x = x.Add(last)
+			}
+		}
+		b.Output("y", x)
+		b.Update(first, third)
+		b.Update(last, x)
+		b.Update(third, last)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := partition.SplitLayers(g, []float64{1, 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	updates := 0
+	for i, p := range parts {
+		updates += len(p.Updates())
+		if n := len(p.Leaves(ir.OpState)); n != 0 && n != 3 {
+			t.Errorf("part %d has %d of 3 states:\n%s", i, n, p)
+		}
+	}
+	if updates != 3 {
+		t.Errorf("%d updates, want 3", updates)
+	}
+}
+
 func TestSplitLayersWhole(t *testing.T) {
 	g, err := frontend.Build("plain", func(b *frontend.Builder) {
 		b.Output("y", b.Input("x", ir.F32, 4).Softmax(0).MulScalar(2))
