@@ -459,7 +459,7 @@ func (g *generator) quantized() *ir.Node {
 // precision returns a matmul's precision attribute: full precision half of the time.
 func (g *generator) precision() ir.Attr {
 	list := []string{ir.PrecisionBF16x3, ir.PrecisionHalf, ir.PrecisionHalfSums, ir.PrecisionBytes}
-	if i := g.rng.IntN(2 * len(list)); i < len(list) {
+	if i := g.rng.IntN(2 * len(list)); i < len(list) && !g.opt.FullPrecision {
 		return attr("precision", list[i])
 	}
 	return attr("precision", ir.PrecisionFull)

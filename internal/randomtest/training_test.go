@@ -64,7 +64,7 @@ func TestTrainingIsCompared(t *testing.T) {
 
 // trainingGraph returns a training step of a random graph with one of the optimizers.
 func trainingGraph(seed uint64) (*ir.Graph, error) {
-	opt := graphgen.Options{Large: seed%8 == 7, Straight: seed%2 == 0}
+	opt := graphgen.Options{Large: seed%8 == 7, Straight: seed%2 == 0, FullPrecision: true}
 	return gradgen.Train(seed, opt, func(b *frontend.Builder, params, grads []frontend.Tensor) {
 		var options []optim.Option
 		step := optim.Steps(b, "step")
