@@ -207,8 +207,8 @@ func (a *answer) end(err error) {
 	notify(a.wake)
 }
 
-// run executes steps as long as an answer can continue, and otherwise waits for e.wake. It returns after the engine is
-// closed.
+// run executes steps as long as an answer can continue, and otherwise waits for e.wake. Before it waits or ends, it
+// drops steps in flight that no answer can use. It returns after the engine is closed.
 func (e *engine) run(ctx context.Context) {
 	defer close(e.ended)
 	for {

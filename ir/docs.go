@@ -35,8 +35,8 @@ var classDocs = []struct {
 const valuesDoc = `
 ## Values
 
-The value of an op is a value of its dtype, also for other ops in the same kernel: twice the f16 number 65504 is
-infinite. Devices compute floats narrower than f32 in f32, accumulate their sums in f32, and round the result once,
+The result of an op always is a value of its dtype, even if another op in the same kernel reads it: in f16, 2 x 65504
+is infinite. Devices compute floats narrower than f32 in f32, accumulate their sums in f32, and round the result once,
 before another op reads it. A device may compute with less precision than the dtype only if an attribute
 ` + "`precision`" + ` allows it.
 

@@ -32,7 +32,8 @@ func init() {
 			Doc: "Gradient of attention(q, k, v, mask) with respect to q, k or v, with recomputed scores (Dao, " +
 				"2023, FlashAttention-2, section 3.1). The weights are p = exp(q k^T * scale + mask - lse). The " +
 				"gradient of the scores is d = p * (grad v^T - delta) * scale, times the slope of softcap, and " +
-				"0 if p is 0. For q the result is d k, for k it is d^T q, and for v it is p^T grad. lse [..., " +
+				"0 if p is 0. For q the result is d k, for k it is d^T q, and for v it is p^T grad. An " +
+				"element that is not finite may make a result NaN also where its p is 0. lse [..., " +
 				"H, T] is attention_lse with the same mask and sinks. delta [..., H, T] is the sum of grad " +
 				"times the attention's result over the innermost axis. The gradient for k or v is [..., H, S, " +
 				"_], one per query head: the caller adds up heads that share keys."},

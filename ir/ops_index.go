@@ -160,8 +160,8 @@ func inferConcat(c *Call) (Type, error) {
 	return Type{c.DType(0), out}, nil
 }
 
-// inferPad is the type rule of pad: attributes low and high have the elements added before and after each axis. The
-// elements of blocks cannot be moved individually, so block dtypes are refused.
+// inferPad is the type rule of pad: attributes low and high are the numbers of elements to add before and after each
+// axis. An element of a block cannot be moved alone, so block dtypes are refused.
 func inferPad(c *Call) (Type, error) {
 	x, low, high := c.Shape(0), c.Attrs.Ints("low"), c.Attrs.Ints("high")
 	if err := c.rejectBlocks(); err != nil {

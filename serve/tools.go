@@ -152,8 +152,9 @@ func (s *said) add(p reply.Part) {
 	}
 }
 
-// speller returns a function that writes a fixed text of calls for a grammar. The function replaces the names of the
-// model's special tokens by the grammar's symbols for these, and leaves out tokens that end an answer.
+// speller returns a function that turns a fixed text of the model's syntax for calls into text for a grammar. It
+// replaces the names of special tokens by the grammar's symbols for these. It leaves out tokens that end an answer,
+// because the end of the grammar's text ends the answer anyway.
 func (s *Server) speller() func(string) string {
 	tok := s.model.Tokenizer()
 	var names []string

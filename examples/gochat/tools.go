@@ -190,6 +190,7 @@ func timer(r *rand.Rand) request {
 		[]string{"ok", `{"ok": true}`, "done"}, fmt.Sprintf("The timer is set to %d minutes.", n)}
 }
 
+// price asks for the price of a known or made-up symbol.
 func price(r *rand.Rand) request {
 	symbol, dollars := pick(r, symbols), 1+r.IntN(999)
 	if r.IntN(3) == 0 {

@@ -239,8 +239,9 @@ func (m scaledMatrix) scaleOf(row, column int) int {
 	return row/m.block[0]*blocksPerRow + column/m.block[1]
 }
 
-// group returns the size of the largest groups of columns that all have one size and one scale. The last block of a row
-// may be shorter than the others, so it is the greatest common divisor of the block's columns and all columns.
+// group returns the largest n for which each n columns of a row, counted from the first, share one scale. n divides the
+// columns of a block and, as the last block of a row may be shorter, the columns of a row. So it is the greatest common
+// divisor of both.
 func (m scaledMatrix) group() int {
 	size, rest := m.block[1], m.columns
 	for rest != 0 {

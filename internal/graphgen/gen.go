@@ -230,8 +230,8 @@ func (g *generator) shape(rank int) ir.Shape {
 	}
 }
 
-// leaf adds an input, weight or constant of the given shape and dtype. In a body it captures a leaf of the enclosing
-// graph instead of an input or weight.
+// leaf adds an input, weight or constant of the given shape and dtype. In a body, it adds the input or weight to the
+// enclosing graph and captures it.
 func (g *generator) leaf(s ir.Shape, t ir.DType) *ir.Node {
 	n := len(g.g.Nodes())
 	switch pick := g.rng.IntN(10); {

@@ -367,12 +367,13 @@ func (l *lowerer) coordsOf(core, n *ir.Node) []kernel.Index {
 	return nil
 }
 
-// followsCore reports whether n is a core of the cluster, or is computed from it in the same kernel.
+// followsCore reports whether n is the given core, or is computed from it in this cluster's kernel without another core
+// in between.
 func (l *lowerer) followsCore(core, n *ir.Node) bool {
 	if n == core {
 		return true
 	}
-	if h := l.f.storedBy[n.ID()]; h != nil && h != l.c || analysis.IsLeaf(n) || isCore(n) {
+	if h := l.f.storedBy[n.ID()]; (h != nil && h != l.c) || analysis.IsLeaf(n) || isCore(n) {
 		return false
 	}
 	return slices.ContainsFunc(n.Args(), func(a *ir.Node) bool { return l.followsCore(core, a) })

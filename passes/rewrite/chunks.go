@@ -91,7 +91,8 @@ func (c *cut) chooseContiguous(rows, length int64) bool {
 	if length < 2*minFoldChunk || rows > manyRows {
 		return false
 	}
-	// Enough chunks to fill the device, each with at least minFoldChunk elements, and two along the joined axes.
+	// Enough chunks to fill the device, but each with at least minFoldChunk elements of a row, and with at least two
+	// elements of the joined axes.
 	count := min(sumGroups/rows, length/minFoldChunk, c.Length/2)
 	c.Block = 1
 	c.Len = wholeChunks(c.Length, ceil.Div(c.Length, count))

@@ -43,7 +43,8 @@ func FuseSlices(o *Optimizer, id plan.KernelID) []Proposal {
 	return []Proposal{p}
 }
 
-// storesRows reports whether k is a matmul with a single store: its result in f32, in row-major order.
+// storesRows reports whether FuseSlices can fuse readers into k: a matmul without a guard that has a static number of
+// columns and at most one axis of rows, and that stores only its result, in f32 and in row-major order.
 func storesRows(k *kernel.Kernel) bool {
 	if k.Family != kernel.FamilyMatMul || k.Guard != nil || len(k.Stores) != 1 || !k.Stores[0].Cols.All() {
 		return false

@@ -82,9 +82,9 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 // wholeQuads is argument `whole` of firstOf for octets: eight elements, which always begin a quad (four elements).
 const wholeQuads = true
 
-// firstOf returns the GLSL of the argument with which a decoder of quads finds element e: the first element of e's
-// quad. If several quads share bytes, it is the first element of the quad that has bit field 0 of these bytes. whole
-// says that e is the first element of a quad.
+// firstOf returns a GLSL expression for the element that a decoder of quads is given to decode element e: the first
+// element of e's quad. If several quads share bytes, each in a bit field of its own, it is the first element of the quad
+// in field 0. whole says that e is the first element of a quad.
 func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	switch {
 	case f.Fields == 1 && whole:

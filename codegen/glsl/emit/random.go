@@ -47,8 +47,8 @@ func (e *Emitter) key(v *kernel.Expr, target *scope) expr.Expr {
 	return expr.Call("uvec2", t, expr.Uint(0))
 }
 
-// sharesRandomBlock reports whether the elements at four neighbouring coordinates of an axis share a block of v's
-// stream, if the first coordinate is a multiple of four.
+// sharesRandomBlock reports whether four neighbouring elements along an axis are the four words of one block of random
+// numbers, if the coordinate of the first one is a multiple of four. v is the random value.
 func sharesRandomBlock(v *kernel.Expr, axis int) bool {
 	seed, offset := v.Args[0], v.Args[1]
 	return v.Index.Adjacent(axis, 4) && !seed.Uses(axis) && !offset.Uses(axis)

@@ -131,7 +131,7 @@ func conv(c *call) string {
 	}
 	x := c.arg(0)
 	if v := c.node.Attrs().Int("padding_value"); v != 0 {
-		pads := attrs[2].value.([]int64)
+		pads := attrs[2].value.([]int64) // after strides and dilations, see windowAttrs
 		around := slices.Concat([]int64{0, 0}, pads[:axes], []int64{0, 0}, pads[axes:])
 		x = c.emit("Pad", []string{x, c.ints(around...), c.scalar(c.node.Arg(0).DType(), float64(v))})
 		attrs[2].value = make([]int64, 2*axes)

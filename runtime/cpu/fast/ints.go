@@ -369,7 +369,8 @@ func (p *intMatmul) tiles(c *interp.Call, matrices int, f func(worker, matrix, r
 const tilePanels = 8
 
 // tile writes a tile of the result, `rows` rows of cols columns, to out. Rows of out are stride elements apart. a and
-// sums begin at the tile's first row, and b at its first panel. part is scratch memory for the results of a panel.
+// sums begin at the tile's first row, and b at the panel of its first column. sums has a number that is added to each
+// element of a row: it corrects for the shift of b (see intForm). part is scratch memory for the results of a panel.
 func (p *intMatmul) tile(out []int32, stride int, a, b []byte, sums []int32, rows, cols int, part []int32) {
 	rowBytes, offsets := p.rowBytes(), p.starts()
 	for at := 0; at < cols; at += p.cols {

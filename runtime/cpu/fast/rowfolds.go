@@ -37,7 +37,8 @@ func rowFoldsOf[T number](a *assembly) *rowFolds[T] {
 
 var noAssembly assembly // has no functions
 
-// rowFold returns the assembly for the fold, or nil. The functions of an op are listed by the number of its weights.
+// rowFold returns the assembly function for the fold, or nil if there is none: only folds of floats along neighbouring
+// elements have one. The functions of an op are listed by the number of its weights.
 func (r *foldRows[T]) rowFold() rowFold[T] {
 	if r.across || r.n == 0 || r.ofWords() {
 		return nil

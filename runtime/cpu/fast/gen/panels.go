@@ -90,7 +90,8 @@ func (c columns) at(j, disp int) Mem {
 	return rowAt(c.every4[j/4], c.apart, c.apart3, j%4, disp)
 }
 
-// rowAt returns an address in row j of four rows.
+// rowAt returns the address disp bytes into row j (0 to 3). first holds the address of row 0, apart the distance of
+// neighbouring rows in bytes, and apart3 three times that: an address can scale a register by 1 or 2, but not by 3.
 func rowAt(first, apart, apart3 Register, j, disp int) Mem {
 	switch j {
 	case 1, 2:
