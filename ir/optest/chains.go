@@ -71,8 +71,8 @@ var (
 		{ir.OpSqr, ir.OpLog}}
 )
 
-// opChains adds cases that chain ops: each exact op after each, and three ops that a compiler may wrongly simplify, such
-// as x+y-x. Values are special ones, such as infinities, and ones that lose digits.
+// opChains adds cases that chain ops: each exact op after each, and three ops that a compiler may wrongly simplify,
+// such as x+y-x. Values are special ones, such as infinities, and ones that lose digits.
 func (s *suite) opChains() {
 	for _, first := range exactOps {
 		pairs := s.chained(first, "chains/and each exact op", func(b *builder, t ir.DType) []*ir.Node {

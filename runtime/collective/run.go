@@ -32,9 +32,9 @@ type Run struct {
 	reported bool  // whether a caller has received err
 }
 
-// Begin prepares a run on channel c and starts its time limit. exchanges has the number of values that a device sends in
-// each exchange. Begin also returns each rank's link: the input tensor through which kernels find the channel's memory.
-// The caller holds the lock.
+// Begin prepares a run on channel c and starts its time limit. exchanges has the number of values that a device sends
+// in each exchange. Begin also returns each rank's link: the input tensor through which kernels find the channel's
+// memory. The caller holds the lock.
 func (g *Group) Begin(c *Channel, exchanges []int) (*Run, []*ir.Data, error) {
 	return g.begin(c, exchanges, g.Limit)
 }

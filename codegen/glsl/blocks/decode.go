@@ -83,8 +83,8 @@ func Decoder(e *emit.Emitter, b *emit.Buffer, width int) string {
 const wholeQuads = true
 
 // firstOf returns a GLSL expression for the element that a decoder of quads is given to decode element e: the first
-// element of e's quad. If several quads share bytes, each in a bit field of its own, it is the first element of the quad
-// in field 0. whole says that e is the first element of a quad.
+// element of e's quad. If several quads share bytes, each in a bit field of its own, it is the first element of the
+// quad in field 0. whole says that e is the first element of a quad.
 func (f blockFormat) firstOf(t ir.DType, whole bool) string {
 	switch {
 	case f.Fields == 1 && whole:
