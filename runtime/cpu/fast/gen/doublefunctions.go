@@ -139,9 +139,10 @@ func (w width) expOfRemainder(x VecVirtual) VecVirtual {
 	return p
 }
 
-// expDouble generates code that replaces x by e^x. With AVX2, scaling takes 12 instructions if results may be denormal or
-// infinite. Most vectors have no such results, so they take a shorter way. Elements whose results are 0 become 0 before,
-// and their results afterwards: the processor takes long for denormal products, and masks mix -inf with other elements.
+// expDouble generates code that replaces x by e^x. With AVX2, scaling takes 12 instructions if results may be denormal
+// or infinite. Most vectors have no such results, so they take a shorter way. Elements whose results are 0 become 0
+// before, and their results afterwards: the processor takes long for denormal products, and masks mix -inf with other
+// elements.
 func (w width) expDouble(x VecVirtual) {
 	if w.size == 64 {
 		w.scaledExpDouble(x, w.remainderOfLn2(x, -746, 710))
