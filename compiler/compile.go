@@ -18,6 +18,7 @@ import (
 	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/internal/cachefile"
 	"github.com/vkc-go/vkc/internal/generator"
+	"github.com/vkc-go/vkc/internal/mailbox"
 	"github.com/vkc-go/vkc/internal/progcache"
 	"github.com/vkc-go/vkc/internal/toolcaps"
 	"github.com/vkc-go/vkc/ir"
@@ -239,4 +240,20 @@ func (c *compilation) meta() bundle.Meta {
 		m.Tuning = c.opt.Tuning.Hash()
 	}
 	return m
+}
+
+// Estimate returns the expected nanoseconds of a graph's kernels on a device, with all symbols at their maximum. It
+// leaves out kernels that exchange values with other devices, because package multi estimates these.
+func Estimate(ctx context.Context, g *ir.Graph, caps device.Caps) (float64, error) {
+	pricer := schedule.NewPricer(caps)
+	s, err := passes.Run(g, passes.Options{Context: ctx, Limits: limits(caps), Pricer: pricer})
+	if err != nil {
+		return 0, err
+	}
+	own := slices.DeleteFunc(slices.Clone(s.Kernels), func(k *kernel.Kernel) bool { return mailbox.Follows(k.Ops) })
+	e := pricer.Price(kernel.Rewrite{After: own, LastSplit: true})
+	if e.Note != "" {
+		return 0, errors.New(e.Note)
+	}
+	return e.After, nil
 }

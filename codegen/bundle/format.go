@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 
@@ -273,4 +274,15 @@ func checkExtent(b []byte, s Section, end, at int64) {
 // follows reports whether section b may come after section a.
 func follows(b, a Section) bool {
 	return b.Kind.order() > a.Kind.order() || b.Kind == a.Kind && b.Index > a.Index
+}
+
+// errNoFile is the error of the methods of a nil File.
+var errNoFile = errors.New("vkb: there is no bundle: Open and Read make one, unless they return an error")
+
+// content returns f, or an empty file if f is nil.
+func (f *File) content() *File {
+	if f == nil {
+		return &File{}
+	}
+	return f
 }

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/vkc-go/vkc/internal/ceil"
@@ -265,4 +266,140 @@ func (p *Program) Values(symbols map[string]int64) (map[string]int64, error) {
 		all[s.Name] = v
 	}
 	return all, nil
+}
+
+// ArenaAlign is the alignment of temporaries; no device requires a larger alignment of a storage buffer's offset.
+const ArenaAlign = 256
+
+// CheckArena returns an error if a temporary is not aligned, or if two temporaries overlap in the arena while both are
+// live. It does not trust the planner: it computes lifetimes from the steps alone. A region runs its steps repeatedly.
+// If a trip reads a value before it writes it, the value comes from before the region or from the previous trip, so it
+// is live through the whole region.
+func (p *Program) CheckArena() error {
+	temps, needed := p.temporaries()
+	for i, a := range temps {
+		if at := p.Buffers[a].Offset; at%ArenaAlign != 0 {
+			return fmt.Errorf("buffer %d (%s) lies at byte %d of the arena, which is not a multiple of %d", a,
+				p.Buffers[a].Name, at, ArenaAlign)
+		}
+		for _, b := range temps[:i] {
+			x, y, lifeX, lifeY := p.Buffers[a], p.Buffers[b], needed[a], needed[b]
+			shareBytes := x.Offset < y.Offset+y.Bytes && y.Offset < x.Offset+x.Bytes
+			shareSteps := lifeX[0] <= lifeY[1] && lifeY[0] <= lifeX[1]
+			if shareBytes && shareSteps {
+				return fmt.Errorf("buffers %d (%s, steps %d to %d) and %d (%s, steps %d to %d) lie in one place",
+					b, y.Name, lifeY[0], lifeY[1], a, x.Name, lifeX[0], lifeX[1])
+			}
+		}
+	}
+	return nil
+}
+
+// temporaries lists the temporaries in order of first use, and for each the first and last step of its lifetime.
+func (p *Program) temporaries() (temps []int, needed map[int][2]int) {
+	needed = map[int][2]int{}
+	for at, st := range p.Steps {
+		for _, b := range st.Binds {
+			if p.Buffers[b.Buffer].Kind != BufTemp {
+				continue
+			}
+			span, seen := needed[b.Buffer]
+			if !seen {
+				temps, span[0] = append(temps, b.Buffer), at
+			}
+			span[1] = at
+			needed[b.Buffer] = span
+		}
+	}
+	for range p.Regions { // extending an inner region may require extending the outer one
+		for _, r := range p.Regions {
+			last := r.First + r.Count - 1
+			for buffer, reads := range p.readFirst(r) {
+				if span := needed[buffer]; reads || span[0] < r.First {
+					needed[buffer] = [2]int{min(span[0], r.First), max(span[1], last)}
+				}
+			}
+		}
+	}
+	return temps, needed
+}
+
+// readFirst lists the temporaries that the steps of a region access. The value is true if the region's first access
+// reads.
+func (p *Program) readFirst(r Region) map[int]bool {
+	list := map[int]bool{}
+	for _, st := range p.Steps[r.First : r.First+r.Count] {
+		for _, b := range st.Binds {
+			if _, seen := list[b.Buffer]; !seen && p.Buffers[b.Buffer].Kind == BufTemp {
+				list[b.Buffer] = b.Read
+			}
+		}
+	}
+	return list
+}
+
+// WrittenStates returns the states that a step writes, as indices of Buffers.
+func (p *Program) WrittenStates(s Step) (list []int) {
+	for _, b := range s.Binds {
+		if b.Write && p.Buffers[b.Buffer].Kind == BufState && !slices.Contains(list, b.Buffer) {
+			list = append(list, b.Buffer)
+		}
+	}
+	return list
+}
+
+// CopiedStates returns the largest size in bytes of the shared states that one dispatch writes. Loading a program runs
+// a dispatch of each kernel, and copies these states before it to restore them.
+func (p *Program) CopiedStates(shared func(buffer int) bool) (most uint64) {
+	for _, s := range p.Dispatches() {
+		size := uint64(0)
+		for _, b := range p.WrittenStates(s) {
+			if shared(b) {
+				size += uint64(p.Buffers[b].Bytes)
+			}
+		}
+		most = max(most, size)
+	}
+	return most
+}
+
+// Fault makes a run fail because an op has no result for some value, such as quantizing NaN. A kernel cannot stop a
+// run. So it records the fault in a word of memory, and the host checks the word after the run ([Program.Faults]).
+//
+// The word is 0 if there is no fault. Otherwise it is the bitwise complement of the smallest Index with a fault. So
+// kernels can update it by an atomic maximum.
+type Fault struct {
+	Bind  int   // the binding of the word
+	Index Index // the number of the point (for FamilyQuantize, of the block)
+	// Most, for FamilyQuantize, is the largest allowed magnitude of an element. NaN is a fault as well.
+	Most float32
+}
+
+// FaultPort is a word that a step may record a fault in, with the meaning of that fault.
+type FaultPort struct {
+	Buffer int    `json:"buffer"`
+	Op     string `json:"op"`  // the failing op, such as "quantize"
+	Why    string `json:"why"` // the reason, as the end of a sentence
+	// Elems is the number of argument elements per index.
+	Elems int64 `json:"elems"`
+}
+
+// Check returns the error that the word records, or nil.
+func (f FaultPort) Check(word uint32) error {
+	if word == 0 {
+		return nil
+	}
+	first := int64(^word) * f.Elems
+	return &ir.FaultError{Op: f.Op, First: first, Last: first + f.Elems - 1, Why: f.Why}
+}
+
+// checkFaults requires that each fault port has a fault word of its own.
+func (c *checker) checkFaults() {
+	seen := map[int]bool{}
+	for i, f := range c.Faults {
+		c.require(f.Buffer >= 0 && f.Buffer < len(c.Buffers) && c.Buffers[f.Buffer].Kind == BufFault && !seen[f.Buffer],
+			"fault %d: buffer %d is not a word for it alone", i, f.Buffer)
+		c.require(f.Elems >= 1 && f.Elems <= 1<<20, "fault %d: %d elements", i, f.Elems)
+		seen[f.Buffer] = true
+	}
 }

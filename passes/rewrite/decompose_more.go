@@ -1,10 +1,13 @@
 package rewrite
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -312,4 +315,106 @@ func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
 		less = r.binary(ir.OpOr, less, r.binary(ir.OpAnd, nanB, r.unary(ir.OpNot, nanA)))
 	}
 	return r.binary(ir.OpOr, less, r.binary(ir.OpAnd, equal, r.binary(ir.OpLt, posA, posB)))
+}
+
+// branches rewrites an if to two loops, one per branch, and returns the results. Each loop has at most one trip and
+// carries the results. The loop of the branch that is not taken has no trip and leaves them unchanged.
+func (r *rewriter) branches(n *ir.Node, args []*ir.Node) []*ir.Node {
+	types := ir.Results(n)
+	results := make([]*ir.Node, len(types))
+	for i, t := range types {
+		// The first loop starts with zeros, the second with the results of the first. Exactly one has a trip, which
+		// sets the results.
+		results[i] = r.fill(t.DType, 0, t.Shape)
+	}
+	condition := args[0]
+	for _, branch := range []string{"then", "else"} {
+		if branch == "else" {
+			condition = r.unary(ir.OpNot, condition)
+		}
+		body := branchBody(r.g, n.Attrs().Graph(branch), types)
+		given := append([]*ir.Node{condition}, append(results, args[1:]...)...)
+		loop := r.add(ir.OpLoop, given, attr("trips", ir.ShapeOf(1)), attr("while", true), attr("body", body))
+		results = make([]*ir.Node, len(types))
+		for i := range results {
+			results[i] = r.unary(ir.OpResult, loop, attr("index", i+1)) // result 0 of the loop is the condition
+		}
+	}
+	return results
+}
+
+// branchBody returns the body of a branch's loop: the condition and the results are states, and the branch's outputs
+// become the results' new values.
+func branchBody(around, g *ir.Graph, types []ir.Type) *ir.Graph {
+	body := ir.NewBody(g.Name)
+	r := &nodes{g: body}
+	bailout.Check(body.DeclareSymbolsOf(around))
+	// The branch's inputs keep their names.
+	r.add(ir.OpState, nil, attr("name", g.UnusedName("condition")), attr("dtype", ir.Bool), attr("shape", ir.Shape{}))
+	states := make([]*ir.Node, len(types))
+	for i, t := range types {
+		states[i] = r.add(ir.OpState, nil, attr("name", g.UnusedName(fmt.Sprintf("result %d", i))),
+			attr("dtype", t.DType), attr("shape", t.Shape))
+	}
+	nodes, err := ir.CopyInto(body, g)
+	bailout.Check(err)
+	for i, o := range g.Outputs() {
+		bailout.Check(body.Update(states[i], nodes[o.Node.ID()]))
+	}
+	return body
+}
+
+// turns returns the angle per position of each pair of elements, for a rope without that argument (its third). Angles
+// are integer fractions of a turn, so that whole turns wrap around and every position is exact. In f32,
+// position*frequency would have an error of 2^-12 radian at position 4096, growing with the position.
+func (r *rewriter) turns(n *ir.Node) *ir.Node {
+	x := n.Arg(0).Shape()
+	dims := cmp.Or(int64(n.Attrs().Int("dims")), x[len(x)-1].Add)
+	radians := make([]float64, dims/2)
+	for i := range radians {
+		radians[i] = math.Pow(n.Attrs().Float("base"), -2*float64(i)/float64(dims))
+	}
+	d, err := ir.RopeTurns(radians)
+	bailout.Check(err)
+	return r.add(ir.OpConst, nil, attr("data", d))
+}
+
+// An expert matmul with many rows collects the rows of one matrix in groups of this size, a multiple of a matmul's
+// tile.
+const (
+	minGroupRows = 16
+	maxGroupRows = 128
+	// maxGrouped limits the number of matrices. The kernel that makes the groups counts the rows of each in shared
+	// memory, and some devices have only 16 KiB.
+	maxGrouped = 3 << 10
+)
+
+// groupRows returns the number of rows per group for expert matmul n. It returns 0 if so few rows share a matrix that
+// multiplying each row separately is better, and in f64, which has no kernel for groups. A group has room for 1.5 times
+// the average number of rows per matrix: then most matrices are read once, and groups have little padding.
+func groupRows(n *ir.Node) int64 {
+	rows, experts := n.Arg(2).Shape().MaxElems(), n.Arg(1).Shape()[0].Add
+	if n.DType() == ir.F64 || rows <= 2*experts || rows < minGroupRows || experts > maxGrouped {
+		return 0
+	}
+	size := int64(minGroupRows)
+	for size < maxGroupRows && size*experts < rows*3/2 {
+		size *= 2
+	}
+	return size
+}
+
+// matmulID adds a table of groups to an expert matmul with many rows, or returns nil if groups are not worth it. In f64
+// it dequantizes the matrices instead.
+func (r *rewriter) matmulID(n *ir.Node, args []*ir.Node) *ir.Node {
+	if n.DType() == ir.F64 && args[1].DType().IsBlock() {
+		matrices := r.unary(ir.OpDequantize, args[1], attr("dtype", n.DType()))
+		return r.add(ir.OpMatMulID, []*ir.Node{args[0], matrices, args[2]}, n.Attrs()...)
+	}
+	rows := groupRows(n)
+	if len(args) > 3 || rows == 0 {
+		return nil
+	}
+	groups := r.unary(ir.OpExpertGroups, args[2], attr("experts", n.Arg(1).Shape()[0].Add), attr("rows", rows))
+	return r.add(ir.OpMatMulID, append(args[:3:3], groups), attr("precision", n.Attrs().String_("precision")))
 }

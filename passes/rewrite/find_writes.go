@@ -1,6 +1,11 @@
 package rewrite
 
 import (
+	"fmt"
+	"slices"
+
+	"github.com/vkc-go/vkc/codegen/kernel"
+	"github.com/vkc-go/vkc/internal/bailout"
 	"github.com/vkc-go/vkc/ir"
 	"github.com/vkc-go/vkc/passes/analysis"
 )
@@ -86,4 +91,82 @@ func keptAt(part *ir.Node, offset ir.Dim, n *ir.Node) *ir.Node {
 		}
 	}
 	return part.Arg(0)
+}
+
+// SeparateBuffers gives each output and state a value of its own, so that no two share a buffer. It inserts a copy
+//
+//   - for an output that is a leaf, or that is also the new value of a state written in place;
+//   - for the new value of a state that is not written in place;
+//   - for an operand of a write in place that depends on the state's old value.
+//
+// A copy is a reshape to the same shape, which fusion turns into a store. A quantize with a single reader stores its
+// blocks directly in the state; with several readers it is repeated for each write. SeparateBuffers also decomposes
+// scatters that turn out not to be in place.
+func SeparateBuffers(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
+	out, err := copyOperands(g, pricer)
+	if err != nil {
+		return nil, err
+	}
+	return copyResults(out)
+}
+
+// copyOperands copies the operands of writes in place that depend on the state's old value, and decomposes scatters
+// that are not in place.
+func copyOperands(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
+	before := analysis.NewOverwrites(g)
+	states := before.Writes()
+	return rewrite(g, pricer, func(r *rewriter, n *ir.Node, args []*ir.Node) *ir.Node {
+		for i, x := range n.Args() {
+			if before.StoresFirst(x, n) {
+				args[i] = r.copied(args[i])
+			}
+		}
+		if w, ok := analysis.WriteOf(n); ok && w.Op == n && n.DType().IsBlock() {
+			if !states[n] {
+				bailout.Check(fmt.Errorf("%s writes blocks, which only writes into a state in place can do: %s",
+					analysis.OpAt(n), before.WhyNot(w)))
+			}
+			i := slices.Index(n.Args(), w.Values())
+			if x := n.Arg(i); x.Op() == ir.OpQuantize && !before.ReadOnce(x) { // the quantize stores its blocks there
+				args[i] = r.unary(ir.OpQuantize, args[i].Arg(0), x.Attrs()...)
+			}
+		}
+		if analysis.IsScatter(n) && !states[n] { // Decompose left it to be in place, but a later pass added a reader
+			return r.decomposed(n, args)
+		}
+		return nil
+	})
+}
+
+// copyResults copies the new values of states that are not written in place, and the outputs that would share a buffer.
+func copyResults(g *ir.Graph) (_ *ir.Graph, err error) {
+	fresh := ir.NewLike(g)
+	r := &nodes{g: fresh}
+	defer bailout.Caught(&err)
+	own, err := ir.CopyInto(fresh, g)
+	bailout.Check(err)
+	states := analysis.NewOverwrites(g)
+	inPlace := map[*ir.Node]bool{}
+	for _, u := range g.Updates() {
+		state, value := own[u.State.ID()], own[u.Value.ID()]
+		switch {
+		case states.InPlace[u.State] != nil:
+			inPlace[u.Value] = true
+		case u.Value.Op() == ir.OpQuantize && states.OnlyUpdates(u.Value): // the quantize stores into the state
+		default:
+			if analysis.IsLeaf(value) { // save its old value: it may be a state that another update overwrites
+				value = r.copied(value)
+			}
+			value = r.copied(value) // the copy that writes the state
+		}
+		bailout.Check(fresh.Update(state, value))
+	}
+	for _, o := range g.Outputs() {
+		n := own[o.Node.ID()]
+		if analysis.IsLeaf(n) || inPlace[o.Node] {
+			n = r.copied(n)
+		}
+		bailout.Check(fresh.Output(o.Name, n))
+	}
+	return fresh, nil
 }

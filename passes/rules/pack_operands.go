@@ -5,6 +5,7 @@ import (
 
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
+	"github.com/vkc-go/vkc/passes/lower"
 	"github.com/vkc-go/vkc/passes/plan"
 )
 
@@ -347,4 +348,82 @@ func bf16Parts(b *kernel.Builder, k *kernel.Kernel, x *kernel.Expr, right bool) 
 		return []*kernel.Expr{high, low, all}
 	}
 	return []*kernel.Expr{low, high, all}
+}
+
+// ImplicitGEMM computes a convolution as a matmul, without storing its windows (no im2col). Two small kernels run
+// before it. One stores the argument padded and with the channels innermost. The other stores the weights as a matrix,
+// with a row for each element of a window in the same order. So a window consists of contiguous runs of elements, and
+// neighbouring windows are a fixed distance apart, as tensor cores require.
+func ImplicitGEMM(o *Optimizer, id plan.KernelID) []Proposal {
+	k := o.Plan.Kernel(id)
+	w := lower.NewStoredConv(o.fusion, k)
+	if w == nil || k.ReadsBlocks(k.MatMuls[0].A) { // every run would dequantize them
+		return nil
+	}
+	stores, matmul, err := w.Kernels()
+	if err != nil {
+		return nil
+	}
+	w.Result = id
+	o.windows[w.X], o.windows[k.FirstStored()] = w, w // for ChainConvs
+	return []Proposal{propose("store windows as runs", id, append(stores, matmul)...)}
+}
+
+// ChainConvs lets a convolution that ImplicitGEMM rewrote store its result directly as the padded argument of the next
+// such convolution, if no other kernel reads the result. Both convolutions number positions in the same way. So each
+// row of the result is a row of the argument, at a fixed offset. The argument's other rows are padding.
+func ChainConvs(o *Optimizer, id plan.KernelID) []Proposal {
+	k := o.Plan.Kernel(id)
+	to := o.windows[k.FirstStored()]
+	if to == nil || k.FirstStored() != to.X {
+		return nil
+	}
+	for _, b := range k.Bindings {
+		from := o.windows[b.Buffer]
+		if from == nil || !from.Feeds(to, id) {
+			continue
+		}
+		if result, ok := from.AsArgument(to, k); ok {
+			// A kernel that only stores the padding replaces the kernel that stored the argument.
+			p := propose("store results as the next argument", from.Result, to.Padding(), result)
+			p.Default = true
+			p.replace(id)
+			return []Proposal{p}
+		}
+	}
+	return nil
+}
+
+// PrepackWeights finds the kernels that depend only on weights and constants, such as kernels that repack weights for
+// tensor cores, and marks them to run once, when the program is loaded. Their results are kept outside of the arena. In
+// a loop body, values from outside of the loop count as constants: such kernels run once before the trips.
+func (o *Optimizer) PrepackWeights() {
+	ready := map[plan.ValueID]bool{}
+	if o.Plan.InLoop {
+		for _, n := range o.Plan.Ops.Leaves(ir.OpInput) {
+			ready[n.ID()] = true
+		}
+	}
+	var once []plan.KernelID
+	for _, id := range o.Plan.IDs() {
+		k := o.Plan.Kernel(id)
+		if !o.canPrepare(k, ready) {
+			continue
+		}
+		once = append(once, id)
+		for _, b := range k.Bindings {
+			ready[b.Buffer] = ready[b.Buffer] || b.Write
+		}
+	}
+	o.Plan.RunOnce(once)
+}
+
+// canPrepare reports whether a kernel can run once, when the values in ready exist. It must be the only kernel that
+// writes its results.
+func (o *Optimizer) canPrepare(k *kernel.Kernel, ready map[plan.ValueID]bool) bool {
+	return k.CanPrepare(func(buffer int) bool { return ready[buffer] }) &&
+		!slices.ContainsFunc(k.Bindings, func(b kernel.Binding) bool {
+			return b.Write && !b.Fault &&
+				(o.Plan.Value(b.Buffer).Origin != plan.Temp || len(o.Plan.Writers(b.Buffer)) > 1)
+		})
 }

@@ -239,3 +239,12 @@ func (e *Emitter) ShareAs(typ, name string, dims ...int) expr.Expr {
 func (e *Emitter) AllOf(values []*kernel.Expr) expr.Expr {
 	return expr.And(e.EvalAll(values...)...)
 }
+
+// Shared is the declaration of an array in shared memory.
+type Shared struct {
+	Type, Name string
+	Size       string // with its brackets: "[32][4]"
+}
+
+// String returns the declaration.
+func (s Shared) String() string { return "shared " + s.Type + " " + s.Name + s.Size + ";" }

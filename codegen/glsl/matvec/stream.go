@@ -4,6 +4,7 @@ import (
 	"github.com/vkc-go/vkc/codegen/glsl/emit"
 	"github.com/vkc-go/vkc/codegen/glsl/expr"
 	"github.com/vkc-go/vkc/codegen/glsl/matmul"
+	"github.com/vkc-go/vkc/codegen/glsl/syntax"
 	"github.com/vkc-go/vkc/codegen/kernel"
 	"github.com/vkc-go/vkc/ir"
 )
@@ -114,4 +115,106 @@ func (v *matVec) blockOf(o *matmul.Operand, block expr.Expr) expr.Expr {
 // blockBuffer returns the buffer that holds an operand's blocks.
 func (v *matVec) blockBuffer(o *matmul.Operand) *emit.Buffer {
 	return v.Buffers[kernel.Widened(o.Value).Bind]
+}
+
+// partials is the shared memory for the partial sums of a matvec: either one array per matmul, or the memory of the
+// lookup table, after its last read. The lookup table may fill all shared memory, so the two cannot be separate.
+type partials struct {
+	arrays []expr.Expr
+	table  *lookupTable
+	each   int // number of partial sums of a matmul, if they are in the table
+}
+
+// newPartials declares the shared memory for partial sums. A matvec with a lookup table reuses the memory of the table
+// instead, after a barrier. It cannot if its workgroup goes on to further columns (Coarsen), because it then reads the
+// table again.
+func (v *matVec) newPartials() partials {
+	size := v.partsPerResult() * v.partPitch()
+	if v.lookup != nil && v.S.Coarsen == 0 {
+		v.Barrier()
+		return partials{table: v.lookup, each: size}
+	}
+	var p partials
+	for n := range v.MatMuls {
+		p.arrays = append(p.arrays, v.Share(v.Quads.Scalar, matmul.Numbered("partial", n, len(v.MatMuls)), size))
+	}
+	return p
+}
+
+// load returns partial sum number place of matmul n as a float.
+func (p partials) load(n int, place expr.Expr) expr.Expr {
+	if p.table == nil {
+		return p.at(n, place)
+	}
+	return expr.Call("uintBitsToFloat", p.at(n, place))
+}
+
+// at returns the shared-memory word of partial sum number place of matmul n.
+func (p partials) at(n int, place expr.Expr) expr.Expr {
+	if p.table == nil {
+		return expr.At(p.arrays[n], place)
+	}
+	return p.table.word(expr.Plus(place, expr.Uint(n*p.each)))
+}
+
+// word converts a float to the element type of the shared array: the words of the lookup table are of type uint.
+func (p partials) word(sum expr.Expr) expr.Expr {
+	if p.table == nil {
+		return sum
+	}
+	return expr.Call("floatBitsToUint", sum)
+}
+
+// shareRowSums computes the sums over rows that a matvec also needs, such as for a normalization. All invocations of a
+// workgroup share each row, and leave partial sums in shared memory, which may be read after the next barrier.
+func (v *matVec) shareRowSums() {
+	s := v.S
+	for _, p := range v.K.Phases {
+		array := v.Share("float", p.Name+"_parts", s.ThreadM*v.rowParts())
+		v.rowSums = append(v.rowSums, array)
+		v.Blank()
+		v.Scope.Write(&syntax.Comment{Text: "// " + p.Name + ": sum over the row."})
+		v.Repeat("i", s.ThreadM, func(i expr.Expr) { v.shareRowSum(p, array, i) })
+	}
+}
+
+// shareRowSum computes the partial sums of phase p for row i and writes them to array.
+func (v *matVec) shareRowSum(p kernel.Phase, array, i expr.Expr) {
+	s := v.S
+	v.BindRow(i)
+	sum := v.Variable("float", p.Name, expr.Of("0.0"))
+	v.eachQuad(int(v.K.Fold.Add)/4, func(_, n expr.Expr) {
+		v.RunLanes(emit.Run{Axis: v.Fold, Width: 4, Base: expr.Times(n, 4)}, []*kernel.Expr{p.Value}, nil, func() {
+			v.Update(sum, "+=", v.AsFloat(p.Value))
+		})
+	})
+	v.SumLanes(sum, s.Subgroup/2)
+	if s.Subgroup == 0 { // each invocation has a partial sum
+		v.Assign(expr.At(array, expr.Flat(i, v.rowParts(), expr.Of("gl_LocalInvocationID.x"))), sum)
+		return
+	}
+	v.OpenIf(expr.Of("gl_SubgroupInvocationID == 0u"))
+	v.Assign(expr.At(array, expr.Flat(i, v.rowParts(), expr.Of("gl_SubgroupID"))), sum)
+	v.Close()
+}
+
+// rowParts is the number of partial sums of a row: one per subgroup, or one per invocation if the schedule relies on no
+// subgroup size.
+func (v *matVec) rowParts() int { return v.S.Workgroup / max(v.S.Subgroup, 1) }
+
+// bindRowSums adds up the partial sums of a row and binds the totals, so that stores can read them. It needs a barrier
+// after shareRowSums.
+func (v *matVec) bindRowSums(row expr.Expr) {
+	parts := v.rowParts()
+	for i, p := range v.K.Phases {
+		first := expr.Times(row, parts)
+		at := func(n expr.Expr) expr.Expr { return expr.At(v.rowSums[i], expr.Plus(first, n)) }
+		sum := v.Variable("float", p.Name, at(expr.Of("0u")))
+		if parts > 1 {
+			n := v.OpenLoop("p", expr.Uint(1), expr.Uint(parts), 1)
+			v.Update(sum, "+=", at(n))
+			v.Close()
+		}
+		v.BindAcc(v.K.PhaseAcc(i), sum)
+	}
 }
