@@ -209,7 +209,7 @@ func rows(list ...OpInfo) {
 	}
 }
 
-// Ops returns vkc's own ops, in table order; CustomOps returns the others.
+// Ops returns vkc's own ops, in table order, without custom ops.
 func Ops() []Op {
 	all := make([]Op, 0, numOps-1)
 	for op := Op(1); op < numOps; op++ {

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ var give = ir.MustRegisterCustom(ir.CustomOp{
 	Infer: func(c *ir.Call) ([]ir.Type, error) {
 		return []ir.Type{{DType: ir.U32, Shape: linkShape}}, checkCollective(c)
 	},
-	Kernel: collectiveKernel([]string{"given"}, giveBody),
+	Kernel: collectiveKernel([]string{"given"}, "copy_link", "give"),
 	Reference: func(args []*ir.Data, _ ir.Attrs) ([]*ir.Data, error) {
 		return args[1:2], mailbox.Give(toWords(args[1].Bytes), toWords(args[0].Bytes))
 	},
@@ -83,7 +84,9 @@ const (
 func collective(name, doc, prologue, each, result string, shape func(ir.Shape, int64) (ir.Shape, error),
 	combine func(all [][]uint32, rank int) []uint32) (op, few ir.Op) {
 	fill := strings.NewReplacer("PROLOGUE", prologue, "EACH", each, "RESULT", result)
-	register := func(name, doc, body string, gives bool) ir.Op {
+	register := func(name, doc string, gives bool, parts ...string) ir.Op {
+		k := collectiveKernel([]string{"y", "next"}, parts...)
+		k.Body = fill.Replace(k.Body)
 		return ir.MustRegisterCustom(ir.CustomOp{
 			Name: "vkc." + name, Doc: doc,
 			Args:  []ir.ArgInfo{{Name: "x"}, {Name: "link"}},
@@ -95,7 +98,7 @@ func collective(name, doc, prologue, each, result string, shape func(ir.Shape, i
 				s, err := shape(c.Shape(0), int64(c.Attrs.Int("shards")))
 				return []ir.Type{{DType: ir.F32, Shape: s}, {DType: ir.U32, Shape: linkShape}}, err
 			},
-			Kernel: collectiveKernel([]string{"y", "next"}, fill.Replace(body)),
+			Kernel: k,
 			Reference: func(args []*ir.Data, a ir.Attrs) ([]*ir.Data, error) {
 				if gives { // otherwise op give has written the values
 					if err := mailbox.Give(toWords(args[1].Bytes), toWords(args[0].Bytes)); err != nil {
@@ -106,18 +109,23 @@ func collective(name, doc, prologue, each, result string, shape func(ir.Shape, i
 			},
 		})
 	}
-	return register(name, doc, collectiveWait+collectiveTake, false),
-		register(name+"_few", doc+" Few values, which the op gives as well.", collectiveFew+collectiveTake, true)
+	return register(name, doc, false, "wait", "take"),
+		register(name+"_few", doc+" Few values, which the op gives as well.", true, "give", "wait_few", "take")
 }
 
 var collectiveAttrs = []ir.AttrInfo{{Name: "shards", Kind: ir.AttrInt, Doc: "number of devices"}}
 
-// collectiveKernel returns the GLSL kernel of a collective op with the given outputs and body.
-func collectiveKernel(outputs []string, body string) *ir.CustomKernel {
+// collectiveKernel returns the GLSL kernel of a collective op with the given outputs. Its body is the part "start" of
+// collectives.glsl and then the named parts.
+func collectiveKernel(outputs []string, names ...string) *ir.CustomKernel {
+	body := collectiveParts["start"]
+	for _, name := range names {
+		body += "\n" + collectiveParts[name]
+	}
 	return &ir.CustomKernel{
 		Outputs: outputs, Workgroup: [3]int{collectiveLanes},
 		Grid:  [3][]ir.GridRule{{{Of: "x", Axis: ir.AllAxes, Tile: collectiveValues}}},
-		Needs: []string{"int64", "bufferDeviceAddress"}, Shared: collectiveShared, Body: collectiveStart + body,
+		Needs: []string{"int64", "bufferDeviceAddress"}, Shared: collectiveParts["shared"], Body: body,
 	}
 }
 
@@ -139,99 +147,22 @@ var linkShape = ir.ShapeOf(mailbox.LinkWords)
 // fewValues is the largest number of values that a single kernel writes and reads: each of its workgroups needs a flag.
 const fewValues = mailbox.MaxGroups * collectiveValues
 
-// collectiveShared is GLSL for the mailbox, and for waiting until a flag reaches an epoch. The memory is volatile
-// because other devices change it while a kernel reads it. A kernel that waits too long records its epoch and goes on.
-const collectiveShared = `layout(buffer_reference, std430, buffer_reference_align = 8) coherent volatile
-buffer Mailbox { uint words[]; };
-void await_flag(Mailbox box, Mailbox flags, uint at, uint rank, uint epoch, uint most) {
-    for (uint tries = 1u; tries <= most; ++tries) {
-        if (int(flags.words[at] - epoch) >= 0) return;
-        if ((tries & 255u) == 0u && flags.words[0] != 0u) break;
-    }
-    box.words[64u + rank] = epoch;
-}`
+//go:embed collectives.glsl
+var collectiveFile string
 
-// collectiveStart is the beginning of each kernel. In a slot, each group of 8 words holds 7 values and the epoch: word
-// w holds value (w/8)*7 + w%8. A reader recognizes old values by their epoch.
-const collectiveStart = `uint lane = gl_LocalInvocationID.x, epoch = link[6], rank = link[7], room = link[9];
-uint size = x_size, part_words = (size + 895u) / 896u * 1024u;
-uint place = link[8] + uint(shards) * part_words <= room ? link[8] : 0u;
-Mailbox box = Mailbox(packUint2x32(uvec2(link[0], link[1]))), flags = Mailbox(packUint2x32(uvec2(link[2], link[3])));
-Mailbox places = Mailbox(packUint2x32(uvec2(link[4], link[5])));
-bool open = (link[0] | link[1]) != 0u;
-uint first = gl_WorkGroupID.x * 1024u + lane;
-`
+// collectiveParts has the parts of collectives.glsl by name. Empty lines separate each part from the comment above it,
+// which begins with the name.
+var collectiveParts = partsOf(strings.Split(strings.TrimSpace(collectiveFile), "\n\n"))
 
-// giveWords writes this device's values to its slot.
-const giveWords = `if (open) {
-    [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-        uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
-        uint word = epoch;
-        if ((w & 7u) != 7u) word = i < size ? floatBitsToUint(x[i]) : 0u;
-        places.words[place + rank * part_words + w] = word;
-    }
+// partsOf returns a map of GLSL by name, given comments that each precede their GLSL.
+func partsOf(list []string) map[string]string {
+	parts := map[string]string{}
+	for i := 0; i < len(list); i += 2 {
+		name, _, _ := strings.Cut(list[i], ":")
+		parts[strings.TrimPrefix(name, "// ")] = list[i+1]
+	}
+	return parts
 }
-`
-
-// giveBody is the kernel of op give: it writes the values, and copies the link.
-const giveBody = `if (gl_WorkGroupID.x == 0u && lane < 12u) given[lane] = link[lane];
-` + giveWords
-
-// collectiveWait sets this device's flag, and waits for the flags of the other devices.
-const collectiveWait = `if (open && link[10] != 0u) {
-    if (gl_WorkGroupID.x == 0u && lane == 0u) box.words[128u + rank] = epoch;
-    if (lane < uint(shards) && lane != rank) await_flag(box, flags, 128u + lane, rank, epoch, link[10]);
-    memoryBarrierBuffer();
-    barrier();
-}
-`
-
-// collectiveFew writes the values, sets the flag of this workgroup, and waits for the flags of the workgroups with the
-// same number on the other devices.
-const collectiveFew = giveWords + `memoryBarrierBuffer();
-barrier();
-if (open) {
-    uint group = 1024u + gl_WorkGroupID.x;
-    if (lane == 0u) box.words[group + 16u * rank] = epoch;
-    if (lane < uint(shards) && lane != rank) await_flag(box, flags, group + 16u * lane, rank, epoch, link[10]);
-    memoryBarrierBuffer();
-}
-barrier();
-`
-
-// collectiveTake reads the values of all devices in the order of ranks and returns the next link. collective replaces
-// PROLOGUE, EACH and RESULT by the code of one collective.
-const collectiveTake = `if (gl_WorkGroupID.x == 0u && lane < 12u) {
-    next[lane] = lane == 6u ? epoch + 1u : lane == 8u ? place + uint(shards) * part_words : link[lane];
-}
-PROLOGUE
-float own[4], sum[4];
-[[unroll]] for (uint k = 0u; k < 4u; ++k) {
-    uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
-    own[k] = (w & 7u) != 7u && i < size ? x[i] : 0.0;
-    sum[k] = 0.0;
-}
-bool stale = false;
-for (uint p = 0u; p < uint(shards); ++p) {
-    uint words[4];
-    [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-        words[k] = open && p != rank ? places.words[place + p * part_words + first + 256u * k] : 0u;
-    }
-    [[unroll]] for (uint k = 0u; k < 4u; ++k) {
-        uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
-        bool has = (w & 7u) != 7u && i < size;
-        if (open && p != rank && (w & 7u) == 7u && words[k] != epoch) stale = true;
-        float part = p == rank ? own[k] : uintBitsToFloat(words[k]);
-        EACH
-    }
-}
-if (stale && box.words[64u + rank] == 0u) box.words[64u + rank] = epoch | 0x80000000u;
-[[unroll]] for (uint k = 0u; k < 4u; ++k) {
-    uint w = first + 256u * k, i = (w >> 3) * 7u + (w & 7u);
-    if ((w & 7u) != 7u && i < size) {
-        RESULT
-    }
-}`
 
 // exchange is the Go reference of a collective: it waits for the values of all devices and combines them.
 func exchange(x, link *ir.Data, shards int, shape func(ir.Shape, int64) (ir.Shape, error),

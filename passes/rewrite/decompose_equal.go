@@ -51,15 +51,7 @@ var firstEqual = ir.MustRegisterCustom(ir.CustomOp{
 	Kernel: &ir.CustomKernel{
 		Outputs: []string{"begins"}, Workgroup: [3]int{128},
 		Grid: [3][]ir.GridRule{{{Of: "wanted", Axis: 0, Tile: 1024}}},
-		Body: `uint first = gl_WorkGroupID.x * 1024u + gl_LocalInvocationID.x;
-for (uint i = first; i < min(wanted_dim0, first + 1024u); i += 128u) {
-    uint low = 0u, high = sorted_dim0;
-    while (low < high) {
-        uint middle = (low + high) / 2u;
-        if (sorted[middle] < wanted[i]) low = middle + 1u; else high = middle;
-    }
-    begins[i] = low;
-}`,
+		Body: kernelSource("first_equal"),
 	},
 	Reference: reference(func(args []*ir.Data, _ ir.Attrs) []*ir.Data {
 		sorted, wanted := ints(args[0]), ints(args[1])
@@ -196,9 +188,10 @@ func (f keyFoldWriter) functions() string {
 	return functions
 }
 
-// glsl returns a source with the placeholders TYPE and NONE, the neutral value, filled in.
-func (f keyFoldWriter) glsl(source string) string {
-	return strings.NewReplacer("TYPE", f.typ, "NONE", f.none).Replace(source)
+// glsl returns a source with the placeholders TYPE and NONE, the neutral value, filled in. more has other placeholders,
+// each followed by its text.
+func (f keyFoldWriter) glsl(source string, more ...string) string {
+	return strings.NewReplacer(append(more, "TYPE", f.typ, "NONE", f.none)...).Replace(source)
 }
 
 // load returns the GLSL expression of the value at an index of an array.
@@ -253,29 +246,12 @@ func (f keyFoldWriter) chunks() ir.CustomOp {
 			return f.results(c, ir.D(c.Attrs.Int("chunks"))), f.check(c, 2)
 		},
 		Tol: keyFoldTolerance,
-		// A workgroup folds one chunk, for up to 32 columns. Each of its teams of `width` invocations folds every
-		// teams-th row. Then team 0 folds the results of the teams.
 		Kernel: &ir.CustomKernel{
 			Outputs: []string{"folded"}, Workgroup: [3]int{128},
 			Grid:   [3][]ir.GridRule{{{Of: "folded", Axis: 0, Tile: 1}}, {{Of: "folded", Axis: 1, Tile: 32}}},
 			Shared: f.glsl("shared TYPE parts[128];\n" + f.functions()), SharedBytes: 128 * f.dtype.BlockBytes(),
-			Body: f.glsl(`uint local = gl_LocalInvocationID.x, column = gl_WorkGroupID.y * 32u;
-uint width = min(32u, folded_dim1 - column), teams = 128u / width, team = local / width;
-uint begin = gl_WorkGroupID.x * uint(chunk), end = min(begin + uint(chunk), sorted_dim0);
-column += local % width;
-bool equal = begin < end && end - begin == uint(chunk) && sorted[begin] == sorted[end - 1u];
-TYPE sum = NONE;
-if (equal && team < teams) {
-    for (uint k = begin + team; k < end; k += teams) {
-        sum = fold(sum, ` + f.load("rows", "uint(order[k]) * rows_dim1 + column") + `);
-    }
-}
-parts[local] = sum;
-barrier();
-if (team == 0u) {
-    for (uint i = 1u; i < teams; ++i) sum = fold(sum, parts[i * width + local]);
-    ` + f.store("folded", "gl_WorkGroupID.x * folded_dim1 + column") + `
-}`),
+			Body: f.glsl(kernelSource("fold_chunks"), "ROW", f.load("rows", "uint(order[k]) * rows_dim1 + column"),
+				"STORE", f.store("folded", "gl_WorkGroupID.x * folded_dim1 + column")),
 		},
 		Reference: reference(func(args []*ir.Data, a ir.Attrs) []*ir.Data {
 			return foldReference(f.mode, f.dtype, args, a.Int("chunks"), func(sorted, _ []int64, i int) (int, int) {
@@ -304,29 +280,12 @@ func (f keyFoldWriter) rows() ir.CustomOp {
 			return f.results(c, c.Shape(3)[0]), f.check(c, 3)
 		},
 		Tol: keyFoldTolerance,
-		// An invocation folds the rows of a wanted key, for one column at a time. If a whole chunk has the key, it
-		// takes the chunk's result from folded instead of the chunk's rows.
 		Kernel: &ir.CustomKernel{
 			Outputs: []string{"sums"}, Workgroup: [3]int{128}, Shared: f.glsl(f.functions()),
 			Grid: [3][]ir.GridRule{{{Of: "sums", Axis: 0, Tile: 128}}, {{Of: "sums", Axis: 1, Tile: 64}}},
-			Body: f.glsl(`uint width = min(64u, sums_dim1 - gl_WorkGroupID.y * 64u);
-uint end = min(128u, sums_dim0 - gl_WorkGroupID.x * 128u) * width;
-for (uint e = gl_LocalInvocationID.x; e < end; e += 128u) {
-    uint row = gl_WorkGroupID.x * 128u + e / width, column = gl_WorkGroupID.y * 64u + e % width;
-    int key = wanted[row];
-    TYPE sum = NONE;
-    for (uint k = key < 0 ? sorted_dim0 : begins[row]; k < sorted_dim0 && sorted[k] == key;) {
-        uint next = k + uint(chunk);
-        if (k % uint(chunk) == 0u && next <= sorted_dim0 && sorted[next - 1u] == key) {
-            sum = fold(sum, ` + f.load("folded", "k / uint(chunk) * sums_dim1 + column") + `);
-            k = next;
-        } else {
-            sum = fold(sum, ` + f.load("rows", "uint(order[k]) * rows_dim1 + column") + `);
-            ++k;
-        }
-    }
-    ` + f.store("sums", "row * sums_dim1 + column") + `
-}`),
+			Body: f.glsl(kernelSource("fold_rows"), "ROW", f.load("rows", "uint(order[k]) * rows_dim1 + column"),
+				"CHUNK", f.load("folded", "k / uint(chunk) * sums_dim1 + column"),
+				"STORE", f.store("sums", "row * sums_dim1 + column")),
 		},
 		Reference: reference(func(args []*ir.Data, a ir.Attrs) []*ir.Data {
 			span := func(sorted, wanted []int64, i int) (begin, end int) {
