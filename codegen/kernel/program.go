@@ -122,9 +122,7 @@ type Segment struct {
 }
 
 // Bytes returns the length of the segment.
-func (s Segment) Bytes() (int64, error) {
-	return ir.ByteSize(s.DType, s.Dims)
-}
+func (s Segment) Bytes() (int64, error) { return ir.ByteSize(s.DType, s.Dims) }
 
 // Port is an input, output or state of the program, with its name and buffer.
 type Port struct {

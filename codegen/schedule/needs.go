@@ -23,9 +23,7 @@ var remedies = map[string]string{
 // Needs returns the features that every schedule of the kernel needs, by their names in [Caps.Has], sorted. Generated
 // code can read 8- and 16-bit elements in words, and can use pairs of words for 64-bit integers, so only custom kernels
 // need features for them.
-func Needs(k *kernel.Kernel) []string {
-	return slices.Sorted(maps.Keys(needs(k)))
-}
+func Needs(k *kernel.Kernel) []string { return slices.Sorted(maps.Keys(needs(k))) }
 
 // needs returns each needed feature with a description of the part of the kernel that uses it.
 func needs(k *kernel.Kernel) map[string]string {

@@ -75,7 +75,7 @@ func Decompose(g *ir.Graph, pricer kernel.Pricer) (*ir.Graph, error) {
 				return r.add(op, append(args, r.turns(n)), n.Attrs()...)
 			}
 		case states[n] && analysis.IsScatter(n) && !n.Attrs().Bool("unique"):
-			return scatters{r}.distinct(n, args)
+			return r.distinct(n, args)
 		// It writes a state in place, so it must stay one op.
 		case states[n]:
 		default:

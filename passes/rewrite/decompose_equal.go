@@ -380,7 +380,7 @@ func foldedBy[T int64 | float64](mode string, none T, rows []T, n int, each func
 
 // sortedFolds returns [outer, W, inner] in the accumulator dtype: for each of the W wanted keys, the fold of the rows
 // of updates [outer, K, inner] that have this key. It ignores keys, and wanted keys, outside of 0 to limit-1.
-func (r scatters) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
+func (r *rewriter) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode string) *ir.Node {
 	s, n, acc := updates.Shape(), wanted.Shape()[0], kernel.AccType(updates.DType())
 	columns, err := s[0].Mul2(s[2])
 	bailout.Check(err)
@@ -414,14 +414,14 @@ func (r scatters) sortedFolds(keys, wanted, updates *ir.Node, limit ir.Dim, mode
 
 // orderBelow sorts keys between -1 and limit-1. It returns the permutation that sorts them, and the sorted keys. More
 // than maxSort keys are sorted digit by digit (radix sort); because the keys are bounded, they have few digits.
-func (r scatters) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
+func (r *rewriter) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Node) {
 	n := keys.Shape()[0]
 	if n.Max() <= maxSort {
 		order = r.unary(ir.OpArgsort, keys, attr("axis", 0))
 		return order, r.onAxis(ir.OpGather, 0, keys, order)
 	}
 	above := r.castTo(r.binary(ir.OpAdd, keys, r.scalar(ir.I32, 1)), ir.U32)
-	s := radixSort{rewriter: r.rewriter, keys: r.reshape(above, ir.Shape{ir.D(1), n}), keep: true}
+	s := radixSort{rewriter: r, keys: r.reshape(above, ir.Shape{ir.D(1), n}), keep: true}
 	var digits []int
 	for shift := 0; shift < bits.Len64(uint64(limit.Max())); shift += 8 { // a digit has 8 bits
 		digits = append(digits, shift)
@@ -433,7 +433,7 @@ func (r scatters) orderBelow(keys *ir.Node, limit ir.Dim) (order, sorted *ir.Nod
 
 // within returns which indices are between 0 and limit-1 (inRange), and the indices as i32 (narrow). Where an index is
 // out of range, narrow has an arbitrary value.
-func (r scatters) within(indices *ir.Node, limit ir.Dim) (inRange, narrow *ir.Node) {
+func (r *rewriter) within(indices *ir.Node, limit ir.Dim) (inRange, narrow *ir.Node) {
 	positive := analysis.NeverNegative(indices.DType())
 	indices = r.wideIndex(indices)
 	t := indices.DType()
@@ -445,7 +445,7 @@ func (r scatters) within(indices *ir.Node, limit ir.Dim) (inRange, narrow *ir.No
 }
 
 // below returns indices as i32. Indices outside of 0 to limit-1 become -1.
-func (r scatters) below(indices *ir.Node, limit ir.Dim) *ir.Node {
+func (r *rewriter) below(indices *ir.Node, limit ir.Dim) *ir.Node {
 	inRange, indices := r.within(indices, limit)
 	return r.where(inRange, indices, r.scalar(ir.I32, -1))
 }

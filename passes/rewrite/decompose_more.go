@@ -53,8 +53,19 @@ func (r *rewriter) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
 	case ir.OpSort:
 		order := r.argsort(n, args[0])
 		return r.onAxis(ir.OpGather, n.Attrs().Int("axis"), args[0], order)
+	case ir.OpScatter, ir.OpScatterAdd:
+		return r.scatter(n, args)
+	case ir.OpIndexAdd:
+		return r.indexAdd(n, args)
+	case ir.OpGatherND:
+		return r.gatherND(n, args)
+	case ir.OpScatterND, ir.OpScatterNDAdd:
+		if n.DType().IsBlock() {
+			return nil // in place, or an error in lowering
+		}
+		return r.scatterND(n, args)
 	}
-	return scatters{r}.decomposed(n, args)
+	return nil
 }
 
 // ordered returns the indices in the order of a sort, argsort or top_k_indices, or nil if one workgroup can sort the
@@ -73,24 +84,6 @@ func (r *rewriter) ordered(n, x *ir.Node) *ir.Node {
 		return out
 	}
 	return r.orderByCounting(n, x)
-}
-
-// decomposed is rewriter.decomposed for scatters and for gather_nd.
-func (r scatters) decomposed(n *ir.Node, args []*ir.Node) *ir.Node {
-	switch n.Op() {
-	case ir.OpScatter, ir.OpScatterAdd:
-		return r.scatter(n, args)
-	case ir.OpIndexAdd:
-		return r.indexAdd(n, args)
-	case ir.OpGatherND:
-		return r.gatherND(n, args)
-	case ir.OpScatterND, ir.OpScatterNDAdd:
-		if n.DType().IsBlock() {
-			return nil // in place, or an error in lowering
-		}
-		return r.scatterND(n, args)
-	}
-	return nil
 }
 
 // matmul casts the operands of a matmul to the result's dtype if they have different dtypes, and dequantizes an operand

@@ -11,9 +11,6 @@ import (
 	"github.com/vkc-go/vkc/passes/analysis"
 )
 
-// scatters decomposes scatters, and gathers by rows of coordinates.
-type scatters struct{ *rewriter }
-
 // A scatter has three forms (see [kernel.FormCompare]):
 //
 //   - Compare: each element of the result compares its position with the indices of all updates along the axis, and
@@ -42,7 +39,7 @@ func neutralInteger(mode string, t ir.DType) int64 {
 }
 
 // scatter decomposes scatter and scatter_add: each index belongs to a single element of the updates.
-func (r scatters) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r *rewriter) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	last := n.Rank() - 1
 	base, idx, upd := r.swapAxes(args[0], axis, last), r.swapAxes(args[1], axis, last), r.swapAxes(args[2], axis, last)
@@ -70,7 +67,7 @@ func (r scatters) scatter(n *ir.Node, args []*ir.Node) *ir.Node {
 // scatteredElements decomposes a scatter along an axis as a scatter of single elements to positions in the flattened
 // base, in form accumulate or sort. It returns nil if it is cheaper to compare indices along the axis (form compare),
 // or if positions need more than 31 bits.
-func (r scatters) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
+func (r *rewriter) scatteredElements(n *ir.Node, args []*ir.Node, axis int) *ir.Node {
 	e, ok := elementsOf(n, args, axis)
 	if !ok {
 		return nil
@@ -117,7 +114,7 @@ func elementsOf(n *ir.Node, args []*ir.Node, axis int) (e elements, ok bool) {
 }
 
 // positions returns the position in the flattened base of each updated element, or -1 if its index is out of range.
-func (r scatters) positions(e elements, indices *ir.Node) *ir.Node {
+func (r *rewriter) positions(e elements, indices *ir.Node) *ir.Node {
 	is, row := r.within(r.reshape(indices, e.along), e.around[1])
 	at := r.binary(ir.OpAdd, r.binary(ir.OpMul, r.iota(e.along, 0), r.dimValue(e.around[1])), row)
 	at = r.binary(ir.OpAdd, r.binary(ir.OpMul, at, r.dimValue(e.around[2])), r.iota(e.along, 2))
@@ -126,7 +123,7 @@ func (r scatters) positions(e elements, indices *ir.Node) *ir.Node {
 }
 
 // indexAdd decomposes index_add, in which an index belongs to a slice of the updates.
-func (r scatters) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r *rewriter) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 	axis := analysis.Axis(n)
 	// base [outer, N, inner], updates [outer, K, inner]
 	base, upd := r.around(n.Shape(), axis), r.around(args[2].Shape(), axis)
@@ -137,7 +134,7 @@ func (r scatters) indexAdd(n *ir.Node, args []*ir.Node) *ir.Node {
 // distinct rewrites a scatter so that it writes each element at most once, as writing in place requires. For each
 // destination it keeps the last index, and gives it the fold of all the destination's updates (unrounded for floats).
 // The other indices become -1, out of range.
-func (r scatters) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r *rewriter) distinct(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	l := r.destinations(n, args)
 	if !l.along.Is(1) {
@@ -172,7 +169,7 @@ type destinations struct {
 
 // destinations describes the scatter n, with args in place of its arguments: the sizes that its cost depends on, and
 // the destination of each update.
-func (r scatters) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
+func (r *rewriter) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
 	base, indices, updates := args[0], args[1], args[2]
 	one := ir.D(1)
 	l.indices = indices
@@ -198,7 +195,7 @@ func (r scatters) destinations(n *ir.Node, args []*ir.Node) (l destinations) {
 
 // lastOfEach returns for each update the index of the last update with the same destination. It returns nil if
 // comparing all pairs of indices is cheaper.
-func (r scatters) lastOfEach(l destinations) *ir.Node {
+func (r *rewriter) lastOfEach(l destinations) *ir.Node {
 	if l.at == nil {
 		return nil
 	}
@@ -212,7 +209,7 @@ func (r scatters) lastOfEach(l destinations) *ir.Node {
 }
 
 // isLast returns for each update whether no later update has the same destination. last is the result of lastOfEach.
-func (r scatters) isLast(l destinations, last *ir.Node) *ir.Node {
+func (r *rewriter) isLast(l destinations, last *ir.Node) *ir.Node {
 	if last != nil {
 		return r.reshape(r.binary(ir.OpEq, last, r.iota(l.updates[1:2], 0)), l.indices.Shape())
 	}
@@ -222,7 +219,7 @@ func (r scatters) isLast(l destinations, last *ir.Node) *ir.Node {
 }
 
 // equal returns whether each pair of indices along l.axis is equal, with both axes of the pair innermost.
-func (r scatters) equal(l destinations) *ir.Node {
+func (r *rewriter) equal(l destinations) *ir.Node {
 	indices := r.swapAxes(r.wideIndex(l.indices), l.axis, l.indices.Rank()-1)
 	mine, others := r.pairs(indices)
 	return r.binary(ir.OpEq, mine, others)
@@ -230,7 +227,7 @@ func (r scatters) equal(l destinations) *ir.Node {
 
 // foldOfEach returns updates in which the last update of each destination is replaced by the fold of all updates with
 // that destination. last is the result of lastOfEach.
-func (r scatters) foldOfEach(l destinations, last, updates *ir.Node) *ir.Node {
+func (r *rewriter) foldOfEach(l destinations, last, updates *ir.Node) *ir.Node {
 	if last != nil && l.updates[1].Max() < l.base[1].Max() { // the last update's index is the smaller number
 		is, _ := r.within(l.at, l.base[1])
 		l.at = r.where(is, last, r.scalar(ir.I32, -1))
@@ -261,7 +258,7 @@ func flatAround(s ir.Shape, axis int) (ir.Shape, error) {
 
 // around returns shape s as [outer, N, inner], for the extent N of the axis (see flatAround). It bails out if no dims
 // can express these extents.
-func (r scatters) around(s ir.Shape, axis int) ir.Shape {
+func (r *rewriter) around(s ir.Shape, axis int) ir.Shape {
 	flat, err := flatAround(s, axis)
 	bailout.Check(err)
 	return flat
@@ -269,7 +266,7 @@ func (r scatters) around(s ir.Shape, axis int) ir.Shape {
 
 // rowsInto returns base [outer, N, inner] changed by the updates [outer, K, inner] of scatter n: row k of the updates
 // replaces row at[k] of the base or, with a mode, is folded into it. Rows with an index out of range are ignored.
-func (r scatters) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
+func (r *rewriter) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 	s := scatterSize{base: base.Shape(), updates: updates.Shape(), mode: analysis.ScatterMode(n), t: updates.DType(),
 		unordered: n.Attrs().Bool("unordered")}
 	along := s.base[1]
@@ -283,7 +280,7 @@ func (r scatters) rowsInto(n, base, at, updates *ir.Node) *ir.Node {
 // folds reduces the updates [outer, K, inner] of each of the N destinations to one row, in the accumulator dtype. at
 // has the destination of each update. The result is [outer, N, inner]. If s.each is set, it is [outer, K, inner]: for
 // each update, the reduced row of its destination. form is the way to compute it.
-func (r scatters) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *ir.Node {
+func (r *rewriter) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *ir.Node {
 	switch form {
 	case kernel.FormCompare:
 		var hit *ir.Node // [wanted, K]
@@ -315,7 +312,7 @@ func (r scatters) folds(form kernel.Form, s scatterSize, at, updates *ir.Node) *
 
 // lastRows returns the index of the last update of each of the N destinations, or -1 if a destination has none. If
 // find.each is set it returns K indices: for each update the last one with the same destination.
-func (r scatters) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.Node {
+func (r *rewriter) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.Node {
 	places := ir.Shape{find.wanted(), find.updates[1]}
 	if form == kernel.FormCompare {
 		return r.lastHit(r.hits(at, places), places)
@@ -326,20 +323,20 @@ func (r scatters) lastRows(form kernel.Form, find scatterSize, at *ir.Node) *ir.
 }
 
 // pickedRows returns base [outer, N, inner] with row n replaced by row pos[n] of updates unless pos[n] is negative.
-func (r scatters) pickedRows(base, updates, pos *ir.Node) *ir.Node {
+func (r *rewriter) pickedRows(base, updates, pos *ir.Node) *ir.Node {
 	picked := r.onAxis(ir.OpIndexSelect, 1, r.notEmpty(updates, 1), r.notBelowZero(pos))
 	return r.choose(r.reshape(pos, ir.Shape{pos.Shape()[0], ir.D(1)}), picked, base)
 }
 
 // hits returns, for each destination and index, whether they are equal, in shape places = [destinations, indices].
-func (r scatters) hits(indices *ir.Node, places ir.Shape) *ir.Node {
+func (r *rewriter) hits(indices *ir.Node, places ir.Shape) *ir.Node {
 	indices = r.wideIndex(indices)
 	at := r.add(ir.OpIota, nil, attr("dtype", indices.DType()), attr("shape", places), attr("axis", 0))
 	return r.binary(ir.OpEq, indices, at)
 }
 
 // wideIndex casts indices other than i64 to i32. A u32 too large for i32 becomes negative, so it stays out of range.
-func (r scatters) wideIndex(x *ir.Node) *ir.Node {
+func (r *rewriter) wideIndex(x *ir.Node) *ir.Node {
 	if x.DType() == ir.I64 {
 		return x
 	}
@@ -347,7 +344,7 @@ func (r scatters) wideIndex(x *ir.Node) *ir.Node {
 }
 
 // foldInto returns base combined with folded updates, computed in the accumulator dtype.
-func (r scatters) foldInto(base, folded *ir.Node, mode string) *ir.Node {
+func (r *rewriter) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 	t := base.DType()
 	wide := kernel.AccType(t)
 	combine := analysis.CombineOps[analysis.ScatterReductions[mode]]
@@ -355,7 +352,7 @@ func (r scatters) foldInto(base, folded *ir.Node, mode string) *ir.Node {
 }
 
 // foldHits returns the fold of the updates for which hit is true, along an axis, in the accumulator dtype.
-func (r scatters) foldHits(hit, updates *ir.Node, axis int, mode string) *ir.Node {
+func (r *rewriter) foldHits(hit, updates *ir.Node, axis int, mode string) *ir.Node {
 	t := updates.DType()
 	masked := r.where(hit, updates, r.scalar(t, neutral(mode, t)))
 	if t.IsFloat() {
@@ -365,7 +362,7 @@ func (r scatters) foldHits(hit, updates *ir.Node, axis int, mode string) *ir.Nod
 }
 
 // lastHit returns the last position along the innermost axis of places at which hit is true, or -1 if there is none.
-func (r scatters) lastHit(hit *ir.Node, places ir.Shape) *ir.Node {
+func (r *rewriter) lastHit(hit *ir.Node, places ir.Shape) *ir.Node {
 	pos := r.where(hit, r.iota(places, 1), r.scalar(ir.I32, -1))
 	top := r.unary(ir.OpReduceMax, pos, attr("axes", []int{-1}))
 	return r.binary(ir.OpMax, top, r.scalar(ir.I32, -1)) // the maximum of no elements is less
@@ -373,7 +370,7 @@ func (r scatters) lastHit(hit *ir.Node, places ir.Shape) *ir.Node {
 
 // notEmpty pads an axis of x that may be empty by one element. A gather from it then has an element to read, even
 // though its result is discarded.
-func (r scatters) notEmpty(x *ir.Node, axis int) *ir.Node {
+func (r *rewriter) notEmpty(x *ir.Node, axis int) *ir.Node {
 	if x.Shape()[axis].Min() > 0 {
 		return x
 	}
@@ -383,12 +380,12 @@ func (r scatters) notEmpty(x *ir.Node, axis int) *ir.Node {
 }
 
 // notBelowZero returns max(pos, 0).
-func (r scatters) notBelowZero(pos *ir.Node) *ir.Node {
+func (r *rewriter) notBelowZero(pos *ir.Node) *ir.Node {
 	return r.binary(ir.OpMax, pos, r.scalar(ir.I32, 0))
 }
 
 // choose returns picked where pos is not negative, else base.
-func (r scatters) choose(pos, picked, base *ir.Node) *ir.Node {
+func (r *rewriter) choose(pos, picked, base *ir.Node) *ir.Node {
 	found := r.binary(ir.OpGe, pos, r.scalar(ir.I32, 0))
 	return r.where(found, picked, base)
 }
@@ -402,7 +399,7 @@ const (
 // flatIndex converts indices[…, R], in which each row has coordinates along the R outermost axes of shape s, to
 // row-major positions over these axes. Coordinates out of range are clamped, or give a negative position if drop is
 // set.
-func (r scatters) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
+func (r *rewriter) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 	is := indices.Shape()
 	positive := analysis.NeverNegative(indices.DType())
 	rank := int(is[len(is)-1].Add)
@@ -441,7 +438,7 @@ func (r scatters) flatIndex(indices *ir.Node, s ir.Shape, drop bool) *ir.Node {
 }
 
 // isOutside returns which elements of x are not in [0, extent). positive says that none is negative.
-func (r scatters) isOutside(x, extent *ir.Node, positive bool) *ir.Node {
+func (r *rewriter) isOutside(x, extent *ir.Node, positive bool) *ir.Node {
 	if positive {
 		return r.binary(ir.OpGe, x, extent)
 	}
@@ -451,13 +448,13 @@ func (r scatters) isOutside(x, extent *ir.Node, positive bool) *ir.Node {
 
 // split returns the number of elements along the axes of shape s that rows of coordinates index, and along the
 // remaining axes.
-func (r scatters) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
+func (r *rewriter) split(s ir.Shape, indices *ir.Node) (outer, inner ir.Dim) {
 	rank := int(indices.Shape()[indices.Rank()-1].Add)
 	return r.numel(s[:rank]), r.numel(s[rank:])
 }
 
 // gatherND decomposes gather_nd to an index_select of flattened rows.
-func (r scatters) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r *rewriter) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 	x, indices := args[0], args[1]
 	outer, inner := r.split(x.Shape(), indices)
 	flat := r.flatIndex(indices, x.Shape(), clampsOutside)
@@ -466,7 +463,7 @@ func (r scatters) gatherND(n *ir.Node, args []*ir.Node) *ir.Node {
 }
 
 // scatterND decomposes scatter_nd and scatter_nd_add to a scatter of flattened rows.
-func (r scatters) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
+func (r *rewriter) scatterND(n *ir.Node, args []*ir.Node) *ir.Node {
 	base, indices, updates := args[0], args[1], args[2]
 	outer, inner := r.split(base.Shape(), indices)
 	flat := r.flatIndex(indices, base.Shape(), dropsOutside)

@@ -44,7 +44,7 @@ const inFlight = 1 << 16
 
 // form returns the way to compute a scatter that has the least estimated time on the device. In kernel.FormCompare,
 // each destination is compared with `along` indices.
-func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
+func (r *rewriter) form(s scatterSize, along ir.Dim) kernel.Form {
 	// FormCompare always works. It looks at each update once per compared index.
 	best := kernel.Work{Form: kernel.FormCompare, Launches: 1,
 		Scattered: float64(s.elements(s.updates) * float64(along.Max()))}
@@ -68,7 +68,7 @@ func (r scatters) form(s scatterSize, along ir.Dim) kernel.Form {
 }
 
 // accumulateWork returns the work of accumulating by atomics, or nothing if there is no kernel for the scatter.
-func (r scatters) accumulateWork(form kernel.Form, s scatterSize) []kernel.Work {
+func (r *rewriter) accumulateWork(form kernel.Form, s scatterSize) []kernel.Work {
 	acc := r.accumulator(form, s)
 	if acc.words == 0 {
 		return nil
@@ -110,7 +110,7 @@ func (s scatterSize) sortWork() kernel.Work {
 }
 
 // time estimates the nanoseconds of some work on the device.
-func (r scatters) time(w kernel.Work) float64 {
+func (r *rewriter) time(w kernel.Work) float64 {
 	if r.pricer == nil {
 		return nominal.Time(w)
 	}
@@ -149,9 +149,7 @@ func (s scatterSize) sorts() bool {
 }
 
 // addsFloats reports whether the scatter adds floats in f32.
-func (s scatterSize) addsFloats() bool {
-	return s.mode == "add" && s.t.IsFloat() && s.t != ir.F64
-}
+func (s scatterSize) addsFloats() bool { return s.mode == "add" && s.t.IsFloat() && s.t != ir.F64 }
 
 // accumulator has the kernels that accumulate a scatter's updates by atomics.
 type accumulator struct {
@@ -162,7 +160,7 @@ type accumulator struct {
 
 // accumulator returns the accumulator of a scatter in form FormAccumulate or FormAnyOrder. Its field words is 0 if
 // there is none.
-func (r scatters) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
+func (r *rewriter) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 	wide := s.t == ir.F64 || s.t == ir.I64
 	switch {
 	case form == kernel.FormAnyOrder:
@@ -188,7 +186,7 @@ func (r scatters) accumulator(form kernel.Form, s scatterSize) (a accumulator) {
 
 // kernel returns the fastest of the accumulation's kernels that the device can run for a scatter, and its work. If
 // there is none, the work takes infinite time.
-func (a accumulationOps) kernel(r scatters, s scatterSize) (op ir.Op, best kernel.Work) {
+func (a accumulationOps) kernel(r *rewriter, s scatterSize) (op ir.Op, best kernel.Work) {
 	each := s.elements(s.updates)                                 // number of updates
 	slots := s.elements(s.base[:2]) * float64(s.updates[2].Max()) // number of destinations
 	words := float64(a.words)                                     // of a destination
@@ -217,7 +215,7 @@ func (a accumulationOps) kernel(r scatters, s scatterSize) (op ir.Op, best kerne
 }
 
 // runs reports whether the device can run a custom kernel. Without a pricer it reports whether every device can.
-func (r scatters) runs(k *ir.CustomKernel) bool {
+func (r *rewriter) runs(k *ir.CustomKernel) bool {
 	if r.pricer == nil {
 		return len(k.Needs) == 0 && k.SharedBytes <= 16384 && k.Workgroup[0] <= 128
 	}
@@ -235,7 +233,7 @@ type destinationRows struct {
 }
 
 // destinationRows returns the rows of a scatter with the given indices.
-func (r scatters) destinationRows(s scatterSize, indices *ir.Node) (l destinationRows) {
+func (r *rewriter) destinationRows(s scatterSize, indices *ir.Node) (l destinationRows) {
 	places, updates := r.numel(s.base[:2]), r.numel(s.updates[:2])
 	is, at := r.within(indices, s.base[1])
 	if !s.updates[0].Is(1) {
@@ -250,7 +248,7 @@ func (r scatters) destinationRows(s scatterSize, indices *ir.Node) (l destinatio
 
 // slotsOf takes sums, the result of an accumulation, and returns the given word of the accumulator of each element of
 // the destination rows. sums also has elements beyond them, because its size is for the largest values of symbols.
-func (r scatters) slotsOf(l destinationRows, sums *ir.Node, word int) *ir.Node {
+func (r *rewriter) slotsOf(l destinationRows, sums *ir.Node, word int) *ir.Node {
 	s := sums.Shape()
 	starts, limits := make([]int64, len(s)), append(ir.Shape{l.slots}, s[1:]...)
 	if len(s) > 1 {
@@ -265,7 +263,7 @@ func (r scatters) slotsOf(l destinationRows, sums *ir.Node, word int) *ir.Node {
 // accumulated returns the results of a scatter in the dtype of its accumulators, as [outer*N*inner]: for each element
 // of the N destination rows, the sum, minimum or maximum (s.mode) of its updates. updates is [outer, K, inner], for K
 // rows of updates. form says whether floats may be added in any order.
-func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.Node) *ir.Node {
+func (r *rewriter) accumulated(form kernel.Form, l destinationRows, updates *ir.Node) *ir.Node {
 	s := l.size
 	acc, wide, values := r.accumulator(form, s), kernel.AccType(s.t), updates
 	// into accumulates rows of values into their destination rows, by the fastest of ops. more are further arguments.
@@ -304,7 +302,7 @@ func (r scatters) accumulated(form kernel.Form, l destinationRows, updates *ir.N
 
 // extremum returns the largest or smallest values by an accumulation of keys with an atomic maximum. Keys are integers
 // in the order of the values.
-func (r scatters) extremum(s scatterSize, values *ir.Node, largestKeys func(keys *ir.Node) *ir.Node) *ir.Node {
+func (r *rewriter) extremum(s scatterSize, values *ir.Node, largestKeys func(keys *ir.Node) *ir.Node) *ir.Node {
 	if !s.t.IsFloat() {
 		wide := kernel.AccType(s.t)
 		least, _ := ir.IntRange(wide)
@@ -323,7 +321,7 @@ func (r scatters) extremum(s scatterSize, values *ir.Node, largestKeys func(keys
 }
 
 // bitsAsFloat returns the f32 with the bits of a word.
-func (r scatters) bitsAsFloat(x *ir.Node) *ir.Node {
+func (r *rewriter) bitsAsFloat(x *ir.Node) *ir.Node {
 	return r.unary(ir.OpBitcast, x, attr("dtype", ir.F32))
 }
 
@@ -335,14 +333,14 @@ func lowestBit(n int64) int {
 }
 
 // wordsOf returns the low and high words of an i64 as u32.
-func (r scatters) wordsOf(x *ir.Node) (low, high *ir.Node) { // i64 has no shifts, and divisions truncate
+func (r *rewriter) wordsOf(x *ir.Node) (low, high *ir.Node) { // i64 has no shifts, and divisions truncate
 	low = r.binary(ir.OpAnd, x, r.scalar(ir.I64, math.MaxUint32))
 	high = r.binary(ir.OpDiv, r.binary(ir.OpSub, x, low), r.scalar(ir.I64, 1<<32))
 	return r.castTo(low, ir.U32), r.castTo(high, ir.U32)
 }
 
 // fromWords returns the i64 with the given words.
-func (r scatters) fromWords(low, high *ir.Node) *ir.Node {
+func (r *rewriter) fromWords(low, high *ir.Node) *ir.Node {
 	high = r.binary(ir.OpMul, r.castTo(high, ir.I64), r.scalar(ir.I64, 1<<32))
 	return r.binary(ir.OpAdd, high, r.castTo(low, ir.I64))
 }

@@ -206,9 +206,7 @@ func addWide(place []int64, v uint64) {
 }
 
 // exponentOf returns the stored exponent of x as an f32, but at least 1.
-func exponentOf(x float64) int64 {
-	return max(int64(math.Float32bits(float32(x))>>23&255), 1)
-}
+func exponentOf(x float64) int64 { return max(int64(math.Float32bits(float32(x))>>23&255), 1) }
 
 // flagOf returns the flag for a float that is infinite or NaN: 1 for +inf, 2 for -inf, 4 for NaN. scatterFixed collects
 // the flags of the updates.

@@ -206,9 +206,7 @@ func deviceType(t uint32) device.DeviceType {
 
 func triple(v [3]C.uint32_t) [3]uint32 { return [3]uint32{uint32(v[0]), uint32(v[1]), uint32(v[2])} }
 
-func uuid(b [16]C.uint8_t) string {
-	return hex.EncodeToString((*[16]byte)(unsafe.Pointer(&b))[:])
-}
+func uuid(b [16]C.uint8_t) string { return hex.EncodeToString((*[16]byte)(unsafe.Pointer(&b))[:]) }
 
 // goString reads a NUL-terminated string from a fixed-size array. The NUL may be missing.
 func goString(text []C.char) string {

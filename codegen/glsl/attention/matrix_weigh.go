@@ -107,9 +107,7 @@ func (m *flashMatrix) scoreFragments(scores expr.Array, key0, allSee expr.Expr) 
 }
 
 // wholeTiles reports whether the number of keys is always a multiple of two tiles, which the loop body processes.
-func (m *flashMatrix) wholeTiles() bool {
-	return schedule.DivisibleBy(m.K.Fold, m.tile.Step)
-}
+func (m *flashMatrix) wholeTiles() bool { return schedule.DivisibleBy(m.K.Fold, m.tile.Step) }
 
 // weighInShared converts scores to weights in shared memory. The invocations of a row convert equal parts of its
 // scores.

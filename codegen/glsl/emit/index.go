@@ -181,9 +181,7 @@ func (e *Emitter) factorName(f *kernel.Factor) string {
 }
 
 // factorKey is the key of a factor in scope.indices.
-func factorKey(f *kernel.Factor) string {
-	return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D)
-}
+func factorKey(f *kernel.Factor) string { return fmt.Sprintf("%d(%s, %s)", f.Kind, f.X, f.D) }
 
 // loneFactor returns the factor that x consists of, or nil if x has an offset, a coefficient or several factors.
 func loneFactor(x kernel.Index) *kernel.Factor {

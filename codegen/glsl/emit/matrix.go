@@ -14,9 +14,7 @@ var matrixElements = map[ir.DType]string{ir.F16: "float16_t", ir.BF16: "bfloat16
 	ir.I8: "int8_t", ir.U8: "uint8_t", ir.I32: "int", ir.U32: "uint"}
 
 // MatrixElement is the GLSL element type of cooperative matrices of a dtype.
-func MatrixElement(t ir.DType) string {
-	return matrixElements[t]
-}
+func MatrixElement(t ir.DType) string { return matrixElements[t] }
 
 // MatrixType is the GLSL type of a cooperative matrix. scope is Subgroup or Workgroup, and use is A, B or Accumulator.
 func MatrixType(scope string, t ir.DType, rows, cols int, use string) string {

@@ -195,9 +195,7 @@ func (e *Emitter) Split(g Span, width int, id expr.Expr) (unit expr.Expr) {
 }
 
 // OpenPoint opens a block that runs only at points that the kernel's guard does not skip.
-func (e *Emitter) OpenPoint() {
-	e.OpenIf(e.Eval(e.K.Guard.Point))
-}
+func (e *Emitter) OpenPoint() { e.OpenIf(e.Eval(e.K.Guard.Point)) }
 
 // Invocations distributes n positions over the invocations of the dispatch, and returns the variable, called name, with
 // an invocation's position. If a dispatch of n invocations exceeds the device's limits, it opens a loop over several

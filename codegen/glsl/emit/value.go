@@ -109,9 +109,7 @@ func (e *Emitter) countFactors(x kernel.Index) {
 
 // Value returns the expression of a value in the open scope. It declares a variable for the value if the value is used
 // again or can be computed outside the open loops (see wantsName).
-func (e *Emitter) Value(v *kernel.Expr) expr.Expr {
-	return e.valueFor(v, nil)
-}
+func (e *Emitter) Value(v *kernel.Expr) expr.Expr { return e.valueFor(v, nil) }
 
 // valueFor returns the expression of v as an operand of another expression. consumer is the scope that computes that
 // other expression, or nil if there is none.

@@ -159,9 +159,7 @@ func Join(op string, a, b Expr) Expr {
 func Number(s string) Expr { return &syntax.Expr{Op: syntax.Number, Text: s} }
 
 // Uint returns an unsigned literal.
-func Uint[N int | int64 | uint32](n N) Expr {
-	return Number(strconv.FormatInt(int64(n), 10) + "u")
-}
+func Uint[N int | int64 | uint32](n N) Expr { return Number(strconv.FormatInt(int64(n), 10) + "u") }
 
 // Int returns an int literal. The smallest int has no literal, so it is a difference.
 func Int(n int64) Expr {

@@ -179,9 +179,7 @@ func (r *skinny) rowGroups(n int) int { return r.s.TileM * (r.s.TileK / n) }
 func (r *skinny) rowLanes() int { return r.s.Down() * r.s.SubgroupsN * r.s.Subgroup }
 
 // rowRounds is the number of groups that each invocation loads.
-func (r *skinny) rowRounds(n int) int {
-	return ceil.Div(r.rowGroups(n), r.rowLanes())
-}
+func (r *skinny) rowRounds(n int) int { return ceil.Div(r.rowGroups(n), r.rowLanes()) }
 
 // eachLoad calls body for each group of n elements of a step's rows that this invocation loads (see eachOfRows). An
 // invocation without a group loads the last group of float rows again, which takes no branch. For int8 rows a branch
