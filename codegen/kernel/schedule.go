@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/json"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -95,24 +96,25 @@ func (l Launch) line(words ...string) string {
 	return b.String()
 }
 
-// decoders has, for each variant, the function that decodes its parameters from JSON.
-var decoders = map[Variant]func(text []byte) (Schedule, error){
-	VarMap: decode[Points], VarRowWindows: decode[Points], VarMapTile: decode[MapTile],
-	VarRowSerial: decode[Row], VarRowGroup: decode[Row], VarSelect: decode[Row],
-	VarScanSerial: decode[Lanes], VarScanGroup: decode[Lanes], VarSort: decode[Lanes], VarQuantize: decode[Lanes],
-	VarMatTile: decode[MatTile], VarMatDirect: decode[MatDirect], VarMatVec: decode[MatVec], VarSkinny: decode[Skinny],
-	VarCoopMat: decode[CoopMat], VarCoopMat2: decode[CoopMat2],
-	VarRecurrence: decode[Recurrent],
-	VarFlashTile:  decode[FlashTile], VarFlashVec: decode[FlashVec],
-	VarFlashMatrix: decode[FlashMatrix], VarFlashMatrix2: decode[FlashMatrix],
-	VarGroup: decode[Launch], VarCustom: decode[Launch],
+// structs has the struct of each variant's parameters.
+var structs = map[Variant]Schedule{
+	VarMap: Points{}, VarRowWindows: Points{}, VarMapTile: MapTile{},
+	VarRowSerial: Row{}, VarRowGroup: Row{}, VarSelect: Row{},
+	VarScanSerial: Lanes{}, VarScanGroup: Lanes{}, VarSort: Lanes{}, VarQuantize: Lanes{},
+	VarMatTile: MatTile{}, VarMatDirect: MatDirect{}, VarMatVec: MatVec{}, VarSkinny: Skinny{},
+	VarCoopMat: CoopMat{}, VarCoopMat2: CoopMat2{},
+	VarRecurrence: Recurrent{},
+	VarFlashTile:  FlashTile{}, VarFlashVec: FlashVec{}, VarFlashMatrix: FlashMatrix{}, VarFlashMatrix2: FlashMatrix{},
+	VarGroup: Launch{}, VarCustom: Launch{},
 }
 
-// decode decodes a schedule of type P from JSON.
-func decode[P Schedule](text []byte) (Schedule, error) {
-	var p P
-	err := strictjson.Decode(text, &p)
-	return p, err
+// IsWhole reports whether a schedule is the struct of its variant. It is false for nil and for unknown variants.
+func IsWhole(s Schedule) bool {
+	if s == nil {
+		return false
+	}
+	own, known := structs[s.Config().Variant]
+	return known && reflect.TypeOf(s) == reflect.TypeOf(own)
 }
 
 // ParseSchedule decodes a schedule from the JSON encoding of its struct. If the variant is unknown, it returns only the
@@ -122,10 +124,13 @@ func ParseSchedule(text []byte) (Schedule, error) {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, err
 	}
-	if own, ok := decoders[l.Variant]; ok {
-		return own(text)
+	own := structs[l.Variant]
+	if own == nil {
+		return l, nil
 	}
-	return l, nil
+	s := reflect.New(reflect.TypeOf(own))
+	err := strictjson.Decode(text, s.Interface())
+	return s.Elem().Interface().(Schedule), err
 }
 
 // Numbers returns the numeric parameters of a schedule that are not 0, by their JSON names.

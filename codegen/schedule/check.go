@@ -57,7 +57,7 @@ func refusal(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
 // checkStorage rejects schedules on cooperative matrices if they cannot load a buffer directly: the device lacks the
 // storage feature for its dtype, or its positions need 64 bits and matrix loads take 32.
 func checkStorage(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	if !variantOf(s).onMatrixUnits() {
+	if !onMatrixUnits(s) {
 		return nil
 	}
 	for _, b := range k.Bindings {

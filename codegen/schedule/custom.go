@@ -39,14 +39,8 @@ func workgroupFits(size [3]int, caps device.Caps) bool {
 	return all <= uint64(caps.MaxInvocations)
 }
 
-func (h heuristics) customs(k *kernel.Kernel) []Candidate {
-	return []Candidate{{customSchedule(k.Custom), "as the op says"}}
-}
-
-func customShared(k *kernel.Kernel, _ kernel.Launch) int { return k.Custom.Kernel().SharedBytes }
-
 // checkCustom returns an error if a dispatch has too many workgroups when every symbol has its bound.
-func checkCustom(k *kernel.Kernel, _ kernel.Launch, caps device.Caps) error {
+func checkCustom(k *kernel.Kernel, caps device.Caps) error {
 	g, err := k.Custom.Grid()
 	if err != nil {
 		return err

@@ -255,25 +255,6 @@ func rowGroupShared(k *kernel.Kernel, s kernel.Row) int {
 	return s.Workgroup * rowSlotBytes(k)
 }
 
-// rowSlots is the shared memory of a scan, in bytes: one partial result per invocation.
-func rowSlots(k *kernel.Kernel, s kernel.Lanes) int { return s.Workgroup * rowSlotBytes(k) }
-
-// groupShared is the shared memory of a kernel that groups elements, in bytes: a count per group number, and one per
-// invocation.
-func groupShared(k *kernel.Kernel, s kernel.Launch) int {
-	return 4 * (int(k.Parallel[0].Max()) + s.Workgroup)
-}
-
-// sortShared is the shared memory of a sort, in bytes: a key and a coordinate for each slot of the workgroup's rows.
-func sortShared(k *kernel.Kernel, s kernel.Lanes) int {
-	return 8 * SortSlots(k) * (s.Workgroup / max(s.LanesPerRow, 1))
-}
-
-// selectShared is the shared memory of a selection, in bytes: the search, and a key and a coordinate per result.
-func selectShared(k *kernel.Kernel, s kernel.Row) int {
-	return 4*(SelectBins+SelectState+s.Workgroup) + 8*SelectSlots(k)
-}
-
 // tileShared is the shared memory, in bytes, of the operands' tiles.
 func tileShared(k *kernel.Kernel, s kernel.MatTile) int {
 	a, b := operands(k) // their numbers
@@ -285,11 +266,6 @@ func tileShared(k *kernel.Kernel, s kernel.MatTile) int {
 		vectorBytes = 4
 	}
 	return (a*s.TileM + b*s.TileN) * TilePitch(s.TileK) * vectorBytes * max(s.Stages, 1)
-}
-
-// matrixShared is the shared memory of a matmul on cooperative matrices, in bytes.
-func matrixShared[P kernel.Schedule](k *kernel.Kernel, s P) int {
-	return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
 }
 
 // rowSlotBytes is the size in bytes of one invocation's partial result, for the phase that needs the most.

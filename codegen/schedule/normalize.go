@@ -11,24 +11,37 @@ import (
 
 // normalize drops options that a kernel does not allow, and fills in fields that follow from the kernel and the device.
 // So the printed form of a normalized schedule describes the generated code. Normalizing twice changes nothing more.
-func normalize(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
-	v := variantOf(s)
-	if v == nil || v.of() != k.Family || k.Family == kernel.FamilyMatMul && checkMatMulShape(k) != nil {
+func normalize(k *kernel.Kernel, schedule kernel.Schedule, caps device.Caps) kernel.Schedule {
+	if family := familyOf(schedule); family == "" || family != k.Family ||
+		family == kernel.FamilyMatMul && checkMatMulShape(k) != nil {
+		return schedule
+	}
+	switch s := schedule.(type) {
+	case kernel.Points:
+		if s.Variant == kernel.VarMap {
+			s.Vec = mapWidth(k, s.Vec)
+		}
+		return s
+	case kernel.MapTile:
+		s.Vec = mapWidth(k, s.Vec)
+		return s
+	case kernel.Row:
+		if s.Variant != kernel.VarSelect {
+			return normalizeRow(k, s)
+		}
+	case kernel.Lanes:
+		if k.Family == kernel.FamilyScan {
+			return normalizeScan(k, s)
+		}
+	case kernel.MatVec:
+		return normalizeMatVec(k, s, caps)
+	case kernel.CoopMat2:
+		if s.TileK > 0 {
+			s.HideSteps = hidesSteps(k, s)
+		}
 		return s
 	}
-	return v.normalized(k, s, caps)
-}
-
-// normalizePoints limits the vector width of a map.
-func normalizePoints(k *kernel.Kernel, s kernel.Points, _ device.Caps) kernel.Points {
-	s.Vec = mapWidth(k, s.Vec)
-	return s
-}
-
-// normalizeMapTile limits the vector width of a map through tiles.
-func normalizeMapTile(k *kernel.Kernel, s kernel.MapTile, _ device.Caps) kernel.MapTile {
-	s.Vec = mapWidth(k, s.Vec)
-	return s
+	return schedule
 }
 
 // mapWidth limits a map's vector width to the number of adjacent elements.
@@ -44,7 +57,7 @@ func mapWidth(k *kernel.Kernel, most int) int {
 // normalizeRow limits the vector width. It also sets the number of elements that an invocation keeps in registers: its
 // whole share of the row, if several passes need a value and s.Cache allows that many, and otherwise none. A kernel
 // does not rely on subgroups that hold no two lanes of a row.
-func normalizeRow(k *kernel.Kernel, s kernel.Row, _ device.Caps) kernel.Row {
+func normalizeRow(k *kernel.Kernel, s kernel.Row) kernel.Row {
 	if lanesApart(k, s) {
 		s.Subgroup = 0
 	}
@@ -66,7 +79,7 @@ func lanesApart(k *kernel.Kernel, s kernel.Row) bool {
 
 // normalizeScan limits the vector width of a scan, so that neither a row nor the part of it up to k.Limit ends inside a
 // vector.
-func normalizeScan(k *kernel.Kernel, s kernel.Lanes, _ device.Caps) kernel.Lanes {
+func normalizeScan(k *kernel.Kernel, s kernel.Lanes) kernel.Lanes {
 	s.Vec = rowWidth(k, scanVec(k, s.Vec))
 	return s
 }
@@ -168,14 +181,6 @@ func normalizePrefetch(k *kernel.Kernel, s kernel.MatVec, p kernel.Prefetch) ker
 		p.Depth = min(p.Depth, most)
 	}
 	return p
-}
-
-// normalizeCoopMat2 determines whether the kernel hides its trip count.
-func normalizeCoopMat2(k *kernel.Kernel, s kernel.CoopMat2, _ device.Caps) kernel.CoopMat2 {
-	if s.TileK > 0 {
-		s.HideSteps = hidesSteps(k, s)
-	}
-	return s
 }
 
 // looksUp reports whether a run is decoded an octet (eight quants) at a time. Octets of base-3 digits are decoded by

@@ -69,13 +69,9 @@ func launch(v kernel.Variant, wg, vec int) kernel.Launch {
 // Candidates lists the schedules that are worth trying for a kernel on a device, by decreasing expected speed.
 // Schedules that probably need too many registers come last. [New] may reject some of them.
 func Candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
-	f, ok := families[k.Family]
-	if !ok {
-		return nil
-	}
 	h := heuristicsOf(caps)
 	var all, spilling []Candidate
-	for _, c := range f.candidates(h, k, caps) {
+	for _, c := range h.candidates(k, caps) {
 		c.Schedule = normalize(k, c.Schedule, caps)
 		if !h.fits(k, c.Schedule) { // it probably needs too many registers
 			spilling = append(spilling, c)

@@ -311,7 +311,7 @@ func TestSelectProperty(t *testing.T) {
 		}
 		chosen[s.Config().Variant]++
 	}
-	for v := range variants {
+	for v := range families {
 		if chosen[v] == 0 && v != kernel.VarCustom { // which runs as its op says, or not at all
 			t.Errorf("variant %s was never chosen", v)
 		}

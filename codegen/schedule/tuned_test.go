@@ -125,7 +125,7 @@ func TestTuningHashCountsAllOfASchedule(t *testing.T) {
 		}
 		seen[h] = what
 	}
-	for v := range variants {
+	for v := range families {
 		zero, err := kernel.ParseSchedule([]byte(`{"variant":"` + string(v) + `"}`))
 		if err != nil {
 			t.Fatal(err)

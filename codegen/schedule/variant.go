@@ -9,193 +9,199 @@ import (
 	"github.com/vkc-go/vkc/codegen/kernel"
 )
 
-// variant describes one variant of a kernel family for selection: a way to compute such kernels. Package codegen/glsl
-// has a code generator with the same name for it.
-type variant interface {
-	of() kernel.Family
-	onMatrixUnits() bool        // reports whether it needs cooperative matrices
-	takes(kernel.Schedule) bool // reports whether the schedule has the variant's struct type
-	// The other methods panic if takes returns false. refusal returns an error if the schedule cannot run the kernel.
-	refusal(*kernel.Kernel, kernel.Schedule, device.Caps) error
-	sharedBytes(*kernel.Kernel, kernel.Schedule) int // shared memory per workgroup
-	// normalized returns the schedule with the default values of its zero fields.
-	normalized(*kernel.Kernel, kernel.Schedule, device.Caps) kernel.Schedule
-}
-
-// variantOn implements variant with functions for schedules of type P.
-type variantOn[P kernel.Schedule] struct {
-	family kernel.Family
-	units  bool // it runs on matrix units
-	// check returns an error if a schedule cannot run a kernel. The family's conditions are checked separately.
-	check func(*kernel.Kernel, P, device.Caps) error
-	// shared is the variant's shared memory in bytes; nil for none.
-	shared func(*kernel.Kernel, P) int
-	// normalize normalizes a schedule; nil for no change.
-	normalize func(*kernel.Kernel, P, device.Caps) P
-}
-
-func (v variantOn[P]) of() kernel.Family   { return v.family }
-func (v variantOn[P]) onMatrixUnits() bool { return v.units }
-
-func (v variantOn[P]) takes(s kernel.Schedule) bool {
-	_, ok := s.(P)
-	return ok
-}
-
-func (v variantOn[P]) refusal(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	return v.check(k, s.(P), caps)
-}
-
-func (v variantOn[P]) sharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
-	if v.shared == nil {
-		return 0
-	}
-	return v.shared(k, s.(P))
-}
-
-func (v variantOn[P]) normalized(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) kernel.Schedule {
-	if v.normalize == nil {
-		return s
-	}
-	return v.normalize(k, s.(P), caps)
-}
-
-// variantOf returns the variant of a schedule. It returns nil for an unknown variant, or if the schedule has the struct
-// of another variant.
-func variantOf(s kernel.Schedule) variant {
-	if s == nil {
-		return nil
-	}
-	if v := variants[s.Config().Variant]; v != nil && v.takes(s) {
-		return v
-	}
-	return nil
-}
-
-// family describes a kernel family for selection.
-type family struct {
-	// candidates lists the schedules that are worth trying, best first.
-	candidates func(heuristics, *kernel.Kernel, device.Caps) []Candidate
-	// check returns an error if no schedule, or not this one, can run a kernel; nil for no conditions.
-	check func(*kernel.Kernel, kernel.Schedule) error
-	// grid returns an error if the workgroups do not fit in the grid; nil if the family's workgroups loop.
-	grid func(*kernel.Kernel, kernel.Schedule, device.Caps) error
-}
-
-var (
-	variants map[kernel.Variant]variant
-	families map[kernel.Family]family
-)
-
-// The tables are filled here because their functions refer to them.
-func init() {
-	variants = map[kernel.Variant]variant{
-		kernel.VarMap: variantOn[kernel.Points]{family: kernel.FamilyMap, check: onAny(checkCoarsen),
-			normalize: normalizePoints},
-		kernel.VarMapTile: variantOn[kernel.MapTile]{family: kernel.FamilyMap, check: onAny(checkMapTile),
-			shared: transposeShared, normalize: normalizeMapTile},
-		kernel.VarRowSerial: variantOn[kernel.Row]{family: kernel.FamilyRow, check: onAny(checkRow),
-			normalize: normalizeRow},
-		kernel.VarRowGroup: variantOn[kernel.Row]{family: kernel.FamilyRow, check: onAny(checkRow),
-			shared: rowGroupShared, normalize: normalizeRow},
-		kernel.VarRowWindows: variantOn[kernel.Points]{family: kernel.FamilyRow, check: onAny(checkWindows)},
-		kernel.VarScanSerial: variantOn[kernel.Lanes]{family: kernel.FamilyScan, check: onAny(checkScan),
-			normalize: normalizeScan},
-		kernel.VarScanGroup: variantOn[kernel.Lanes]{family: kernel.FamilyScan, check: onAny(checkScan),
-			shared: rowSlots, normalize: normalizeScan},
-		kernel.VarSort: variantOn[kernel.Lanes]{family: kernel.FamilySort, check: onAny(checkSort),
-			shared: sortShared},
-		kernel.VarSelect: variantOn[kernel.Row]{family: kernel.FamilySort, check: onAny(checkSelect),
-			shared: selectShared},
-		kernel.VarGroup: variantOn[kernel.Launch]{family: kernel.FamilyGroup, check: checkGroup, shared: groupShared},
-		kernel.VarQuantize: variantOn[kernel.Lanes]{family: kernel.FamilyQuantize, check: onAny(checkQuantize),
-			shared: quantizeShared},
-		kernel.VarRecurrence: variantOn[kernel.Recurrent]{family: kernel.FamilyRecurrence,
-			check: onAny(checkRecurrence)},
-		kernel.VarCustom: variantOn[kernel.Launch]{family: kernel.FamilyCustom, check: checkCustom,
-			shared: customShared},
-		kernel.VarMatTile: variantOn[kernel.MatTile]{family: kernel.FamilyMatMul, check: onAny(checkTile),
-			shared: tileShared},
-		kernel.VarMatDirect: variantOn[kernel.MatDirect]{family: kernel.FamilyMatMul, check: onAny(checkDirect)},
-		kernel.VarMatVec: variantOn[kernel.MatVec]{family: kernel.FamilyMatMul, check: checkMatVec,
-			shared: matVecShared, normalize: normalizeMatVec},
-		kernel.VarSkinny: variantOn[kernel.Skinny]{family: kernel.FamilyMatMul, units: true, check: checkSkinny,
-			shared: skinnyShared},
-		kernel.VarCoopMat: variantOn[kernel.CoopMat]{family: kernel.FamilyMatMul, units: true, check: checkCoopMat,
-			shared: matrixShared[kernel.CoopMat]},
-		kernel.VarCoopMat2: variantOn[kernel.CoopMat2]{family: kernel.FamilyMatMul, units: true, check: checkCoopMat2,
-			shared: matrixShared[kernel.CoopMat2], normalize: normalizeCoopMat2},
-		kernel.VarFlashTile: variantOn[kernel.FlashTile]{family: kernel.FamilyAttention, check: checkFlashTile,
-			shared: flashTileShared},
-		kernel.VarFlashVec: variantOn[kernel.FlashVec]{family: kernel.FamilyAttention, check: checkFlashVec,
-			shared: flashVecShared},
-		kernel.VarFlashMatrix: variantOn[kernel.FlashMatrix]{family: kernel.FamilyAttention, units: true,
-			check: checkFlashMatrix, shared: flashMatrixShared},
-		kernel.VarFlashMatrix2: variantOn[kernel.FlashMatrix]{family: kernel.FamilyAttention, units: true,
-			check: checkFlashMatrix, shared: flashMatrixShared},
-	}
-	families = map[kernel.Family]family{
-		kernel.FamilyMap:        {candidates: alike(heuristics.allMaps)},
-		kernel.FamilyRow:        {candidates: alike(heuristics.rows)},
-		kernel.FamilyScan:       {candidates: alike(heuristics.scans)},
-		kernel.FamilySort:       {candidates: alike(heuristics.sorts)},
-		kernel.FamilyGroup:      {candidates: alike(heuristics.groups)},
-		kernel.FamilyQuantize:   {candidates: alike(heuristics.quantizers)},
-		kernel.FamilyRecurrence: {candidates: alike(heuristics.recurrences)},
-		kernel.FamilyCustom:     {candidates: alike(heuristics.customs)},
-		kernel.FamilyMatMul: {candidates: heuristics.matMuls, check: checkMatMul,
-			grid: checkMatMulGrid},
-		kernel.FamilyAttention: {candidates: heuristics.attentions, check: checkAttention},
-	}
+// families maps each variant, a way to compute kernels of a family, to the family. Package codegen/glsl has a code
+// generator for each variant.
+var families = map[kernel.Variant]kernel.Family{
+	kernel.VarMap: kernel.FamilyMap, kernel.VarMapTile: kernel.FamilyMap,
+	kernel.VarRowSerial: kernel.FamilyRow, kernel.VarRowGroup: kernel.FamilyRow, kernel.VarRowWindows: kernel.FamilyRow,
+	kernel.VarScanSerial: kernel.FamilyScan, kernel.VarScanGroup: kernel.FamilyScan,
+	kernel.VarSort: kernel.FamilySort, kernel.VarSelect: kernel.FamilySort,
+	kernel.VarGroup:      kernel.FamilyGroup,
+	kernel.VarQuantize:   kernel.FamilyQuantize,
+	kernel.VarRecurrence: kernel.FamilyRecurrence,
+	kernel.VarCustom:     kernel.FamilyCustom,
+	kernel.VarMatTile:    kernel.FamilyMatMul, kernel.VarMatDirect: kernel.FamilyMatMul,
+	kernel.VarMatVec: kernel.FamilyMatMul, kernel.VarSkinny: kernel.FamilyMatMul,
+	kernel.VarCoopMat: kernel.FamilyMatMul, kernel.VarCoopMat2: kernel.FamilyMatMul,
+	kernel.VarFlashTile: kernel.FamilyAttention, kernel.VarFlashVec: kernel.FamilyAttention,
+	kernel.VarFlashMatrix: kernel.FamilyAttention, kernel.VarFlashMatrix2: kernel.FamilyAttention,
 }
 
 // AllVariants lists all variants, sorted.
-func AllVariants() []kernel.Variant { return slices.Sorted(maps.Keys(variants)) }
+func AllVariants() []kernel.Variant { return slices.Sorted(maps.Keys(families)) }
 
-// onAny adapts a check that does not depend on the device.
-func onAny[P kernel.Schedule](check func(*kernel.Kernel, P) error) func(*kernel.Kernel, P, device.Caps) error {
-	return func(k *kernel.Kernel, s P, _ device.Caps) error { return check(k, s) }
+// familyOf returns the family of kernels that a schedule is for. It returns "" for an unknown variant, or if the
+// schedule has the struct of another variant.
+func familyOf(s kernel.Schedule) kernel.Family {
+	if !kernel.IsWhole(s) {
+		return ""
+	}
+	return families[s.Config().Variant]
 }
 
-// alike adapts a list of candidates that does not depend on the device's caps.
-func alike(list func(heuristics, *kernel.Kernel) []Candidate) func(heuristics, *kernel.Kernel,
-	device.Caps) []Candidate {
-	return func(h heuristics, k *kernel.Kernel, _ device.Caps) []Candidate { return list(h, k) }
+// onMatrixUnits reports whether a schedule needs cooperative matrices.
+func onMatrixUnits(s kernel.Schedule) bool {
+	switch s.(type) {
+	case kernel.Skinny, kernel.CoopMat, kernel.CoopMat2, kernel.FlashMatrix:
+		return true
+	}
+	return false
+}
+
+// candidates lists the schedules of a kernel that are worth trying, best first. It returns nil for an unknown family.
+func (h heuristics) candidates(k *kernel.Kernel, caps device.Caps) []Candidate {
+	switch k.Family {
+	case kernel.FamilyMap:
+		return h.allMaps(k)
+	case kernel.FamilyRow:
+		return h.rows(k)
+	case kernel.FamilyScan:
+		return h.scans(k)
+	case kernel.FamilySort:
+		return h.sorts(k)
+	case kernel.FamilyGroup:
+		return h.groups(k)
+	case kernel.FamilyQuantize:
+		return h.quantizers(k)
+	case kernel.FamilyRecurrence:
+		return h.recurrences(k)
+	case kernel.FamilyCustom:
+		return []Candidate{{customSchedule(k.Custom), "as the op says"}}
+	case kernel.FamilyMatMul:
+		return h.matMuls(k, caps)
+	case kernel.FamilyAttention:
+		return h.attentions(k, caps)
+	default:
+		return nil
+	}
 }
 
 // SharedBytes returns the shared memory of a kernel with a schedule, in bytes.
-func SharedBytes(k *kernel.Kernel, s kernel.Schedule) int {
-	if v := variantOf(s); v != nil {
-		return v.sharedBytes(k, s)
+func SharedBytes(k *kernel.Kernel, schedule kernel.Schedule) int {
+	if !kernel.IsWhole(schedule) {
+		return 0
+	}
+	switch s := schedule.(type) {
+	case kernel.MapTile:
+		return transposeShared(k, s)
+	case kernel.Row:
+		switch s.Variant {
+		case kernel.VarRowGroup:
+			return rowGroupShared(k, s)
+		case kernel.VarSelect: // the search, and a key and a coordinate per result
+			return 4*(SelectBins+SelectState+s.Workgroup) + 8*SelectSlots(k)
+		default:
+			return 0
+		}
+	case kernel.Lanes:
+		switch s.Variant {
+		case kernel.VarScanGroup: // a partial result per invocation
+			return s.Workgroup * rowSlotBytes(k)
+		case kernel.VarSort: // a key and a coordinate for each slot of the workgroup's rows
+			return 8 * SortSlots(k) * (s.Workgroup / max(s.LanesPerRow, 1))
+		case kernel.VarQuantize:
+			return quantizeShared(k, s)
+		default:
+			return 0
+		}
+	case kernel.Launch:
+		if s.Variant == kernel.VarCustom {
+			return k.Custom.Kernel().SharedBytes
+		}
+		return 4 * (int(k.Parallel[0].Max()) + s.Workgroup) // a count per group number, and one per invocation
+	case kernel.MatTile:
+		return tileShared(k, s)
+	case kernel.MatVec:
+		return matVecShared(k, s)
+	case kernel.Skinny:
+		return skinnyShared(k, s)
+	case kernel.CoopMat, kernel.CoopMat2:
+		return MatrixUnits(k, s) * unitBytes / UnitsOf16(k, s)
+	case kernel.FlashTile:
+		return flashTileShared(k, s)
+	case kernel.FlashVec:
+		return flashVecShared(k, s)
+	case kernel.FlashMatrix:
+		return flashMatrixShared(k, s)
 	}
 	return 0
 }
 
 // checkFamily returns an error if the schedule's variant is not for the kernel's family, or the family rejects it.
 func checkFamily(k *kernel.Kernel, s kernel.Schedule, _ device.Caps) error {
-	v := variantOf(s)
-	if v == nil {
+	switch family := familyOf(s); {
+	case family == "":
 		return fmt.Errorf("unknown variant, or parameters that are not the variant's")
-	}
-	if v.of() != k.Family {
-		return fmt.Errorf("the variant is for %s kernels, this is a %s", v.of(), k.Family)
-	}
-	if check := families[v.of()].check; check != nil {
-		return check(k, s)
+	case family != k.Family:
+		return fmt.Errorf("the variant is for %s kernels, this is a %s", family, k.Family)
+	case family == kernel.FamilyMatMul:
+		return checkMatMul(k, s)
+	case family == kernel.FamilyAttention:
+		return k.CheckAttention()
 	}
 	return nil
 }
 
 // checkVariant returns an error if the variant rejects the schedule, or the workgroups do not fit in the grid.
 func checkVariant(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	v := variantOf(s)
-	if err := v.refusal(k, s, caps); err != nil {
+	if err := checkParameters(k, s, caps); err != nil || k.Family != kernel.FamilyMatMul {
 		return err
 	}
-	if grid := families[v.of()].grid; grid != nil {
-		return grid(k, s, caps)
+	_, err := MatMulGrid(k, tileOf(s), caps)
+	return err
+}
+
+// checkParameters returns an error if a schedule cannot run a kernel. checkFamily has accepted the schedule.
+func checkParameters(k *kernel.Kernel, schedule kernel.Schedule, caps device.Caps) error {
+	switch s := schedule.(type) {
+	case kernel.Points:
+		if s.Variant == kernel.VarRowWindows {
+			return checkWindows(k, s)
+		}
+		return checkCoarsen(k, s)
+	case kernel.MapTile:
+		return checkMapTile(k, s)
+	case kernel.Row:
+		if s.Variant == kernel.VarSelect {
+			return checkSelect(k, s)
+		}
+		return checkRow(k, s)
+	case kernel.Lanes:
+		switch s.Variant {
+		case kernel.VarSort:
+			return checkSort(k, s)
+		case kernel.VarQuantize:
+			return checkQuantize(k, s)
+		default:
+			return checkScan(k, s)
+		}
+	case kernel.Launch:
+		if s.Variant == kernel.VarCustom {
+			return checkCustom(k, caps)
+		}
+		return checkGroup(k, s, caps)
+	case kernel.Recurrent:
+		return checkRecurrence(k, s)
+	case kernel.MatTile:
+		return checkTile(k, s)
+	case kernel.MatDirect:
+		return checkDirect(k, s)
+	case kernel.MatVec:
+		return checkMatVec(k, s, caps)
+	case kernel.Skinny:
+		return checkSkinny(k, s, caps)
+	case kernel.CoopMat:
+		return checkCoopMat(k, s, caps)
+	case kernel.CoopMat2:
+		return checkCoopMat2(k, s, caps)
+	case kernel.FlashTile:
+		return checkFlashTile(k, s, caps)
+	case kernel.FlashVec:
+		return checkFlashVec(k, s, caps)
+	case kernel.FlashMatrix:
+		return checkFlashMatrix(k, s, caps)
 	}
-	return nil
+	return fmt.Errorf("schedules of %T are not checked", schedule)
 }
 
 // checkMatMulShape returns an error for a matmul kernel without rows, columns or products.
@@ -222,13 +228,6 @@ func checkMatMul(k *kernel.Kernel, s kernel.Schedule) error {
 	}
 	return nil
 }
-
-func checkMatMulGrid(k *kernel.Kernel, s kernel.Schedule, caps device.Caps) error {
-	_, err := MatMulGrid(k, tileOf(s), caps)
-	return err
-}
-
-func checkAttention(k *kernel.Kernel, _ kernel.Schedule) error { return k.CheckAttention() }
 
 // matMuls lists the candidates of all matmul variants, the most specialized first.
 func (h heuristics) matMuls(k *kernel.Kernel, caps device.Caps) []Candidate {
