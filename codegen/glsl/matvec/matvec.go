@@ -41,8 +41,8 @@ func Emit(e *emit.Emitter) {
 	if s.TileK > 0 {
 		v.run = v.K.BlockRun(s)
 	}
-	v.reader, v.rows = readers[s.Decode](v), v.source()
-	v.biasSubnormals() // changes v.run.Form, so it comes after the constructor of the reader, which sets it
+	v.reader, v.rows = v.newReader(), v.source()
+	v.biasSubnormals() // changes v.run.Form, so it comes after newReader, which sets it
 	if s.Coarsen > 0 {
 		if schedule.SumsRowsFirst(s) {
 			v.shareRowSums()
@@ -86,15 +86,28 @@ type runReader interface {
 	addRun(run position)
 }
 
-// readers maps each kernel.Decode to the constructor of its bReader. Some constructors also set fields of the matVec
-// that depend on the reader, such as the number of elements in a run.
-var readers = map[kernel.Decode]func(*matVec) bReader{
-	kernel.DecodeQuads:  newQuadReader,
-	kernel.DecodeWords:  newWordReader,
-	kernel.DecodeStrips: newStripReader,
-	kernel.DecodeWhole:  newWholeReader,
-	kernel.DecodeLookup: newLookupReader,
-	kernel.DecodePacked: newPackedReader,
+// newReader returns the reader of B that the schedule names, or nil for an unknown name. It also sets fields of v that
+// depend on the reader, such as the number of elements in a run.
+func (v *matVec) newReader() bReader {
+	strips := &stripReader{v: v}
+	strips.addDots = strips.addQuads
+	switch v.S.Decode {
+	case kernel.DecodeQuads:
+		v.run.Elems = 4
+		return quadReader{plainReader{v}}
+	case kernel.DecodeWords:
+		v.run.Elems = 16
+		return wordReader{plainReader{v}}
+	case kernel.DecodeStrips:
+		return strips
+	case kernel.DecodeWhole:
+		return wholeReader{strips}
+	case kernel.DecodeLookup:
+		return newLookupReader(v)
+	case kernel.DecodePacked:
+		return packedReader{v}
+	}
+	return nil
 }
 
 // matVec writes one kernel: a matmul of few rows.

@@ -14,8 +14,6 @@ import (
 // the int8 elements that belong to each field, one scale per field, and the scaled sum of the elements.
 type packedReader struct{ v *matVec }
 
-func newPackedReader(v *matVec) bReader { return packedReader{v} }
-
 func (packedReader) parts() int { return 1 }
 
 // prepare defines the functions that decode a whole word of quants.

@@ -16,11 +16,6 @@ func (plainReader) parts() int { return 1 }
 // quadReader reads a quad at a time: four consecutive elements of a column, as floats or integers.
 type quadReader struct{ plainReader }
 
-func newQuadReader(v *matVec) bReader {
-	v.run.Elems = 4
-	return quadReader{plainReader{v}}
-}
-
 // activations reads a quad of every row.
 func (r quadReader) activations(at position) activations {
 	return r.v.ofRows(func(o *matmul.Operand) rowArrays {
@@ -60,11 +55,6 @@ func (v *matVec) namedQuad(o *matmul.Operand, k expr.Expr) expr.Expr {
 
 // wordReader reads 16 int8 elements of a column at a time, in four words, because a matmul of few rows is memory-bound.
 type wordReader struct{ plainReader }
-
-func newWordReader(v *matVec) bReader {
-	v.run.Elems = 16
-	return wordReader{plainReader{v}}
-}
 
 // activations reads sixteen int8 elements of every row.
 func (r wordReader) activations(at position) activations {

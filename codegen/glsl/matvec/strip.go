@@ -16,12 +16,6 @@ type stripReader struct {
 	addDots func(b *emit.Buffer, block expr.Expr, at position, dots, rows expr.Array)
 }
 
-func newStripReader(v *matVec) bReader {
-	r := &stripReader{v: v}
-	r.addDots = r.addQuads
-	return r
-}
-
 func (r *stripReader) parts() int { return r.v.run.Strips }
 
 // prepare defines the functions that read the parts of a block.

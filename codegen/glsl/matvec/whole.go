@@ -10,8 +10,6 @@ import (
 // is cheaper.
 type wholeReader struct{ *stripReader }
 
-func newWholeReader(v *matVec) bReader { return wholeReader{&stripReader{v: v}} }
-
 // wholeStrip names the arrays that hold a strip of one B. They have one element (for quants, several) per column.
 type wholeStrip struct {
 	at     expr.Array // the index of the column's block in the buffer
