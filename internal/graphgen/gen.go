@@ -21,7 +21,7 @@ type Options struct {
 	Pointwise bool
 	// Straight leaves out loops and branches.
 	Straight bool
-	// FullPrecision leaves out matmuls and convolutions in lower precisions. Only some devices use these.
+	// FullPrecision leaves out matmuls, convolutions and attentions in lower precisions. Only some devices use these.
 	FullPrecision bool
 	// Custom are custom ops to use next to the others. Kernels among them must move values or average them, since
 	// graphgen does not know how large other results are.

@@ -510,7 +510,7 @@ func (g *generator) attention() *ir.Node {
 	if g.rng.IntN(2) == 0 {
 		attrs = []ir.Attr{attr("causal", true), attr("window", []int64{0, 0, 1, 3}[g.rng.IntN(4)])}
 	}
-	if g.rng.IntN(3) == 0 {
+	if g.rng.IntN(3) == 0 && !g.opt.FullPrecision {
 		attrs = append(attrs, attr("precision", ir.PrecisionHalf))
 	}
 	switch g.rng.IntN(4) {

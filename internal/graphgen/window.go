@@ -59,7 +59,7 @@ func (g *generator) conv() *ir.Node {
 		op, w = ir.OpConvTranspose, ir.ShapeOf(c, g.upTo(6))
 		attrs = append(attrs, attr("output_padding", g.perAxis(axes, 0, 1)))
 	}
-	if g.rng.IntN(4) == 0 {
+	if g.rng.IntN(4) == 0 && !g.opt.FullPrecision {
 		attrs = append(attrs, attr("precision", []string{ir.PrecisionHalf, ir.PrecisionHalfSums}[g.rng.IntN(2)]))
 	}
 	for range axes {
