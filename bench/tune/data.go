@@ -141,10 +141,14 @@ func countingData(t ir.DType, dims []int, outer bool) ([]byte, error) {
 	return d.Bytes, nil
 }
 
-// initial returns the content of an operand's buffer before a run, including the guard.
+// initial returns the content of an operand's buffer before a run, in the buffer's layout, including the guard.
 func (o *operand) initial() []byte {
 	all := bytes.Repeat([]byte{pattern}, int(o.buffer.Bytes)+guard)
-	copy(all, o.data)
+	if o.buffer.Layout == kernel.LayoutPlanes {
+		copy(all, kernel.PackPlanes(o.buffer.DType, o.data))
+	} else {
+		copy(all, o.data)
+	}
 	return all
 }
 
@@ -211,6 +215,7 @@ func (k *Kernel) onHost(list []operand, declare func(*kernel.Program, *kernel.Bu
 	for i, o := range list {
 		b := *o.buffer
 		b.Name, b.Segments, b.Offset = fmt.Sprint("binding ", i), nil, 0
+		b.Layout = kernel.LayoutBlocks // as in o.data
 		port := kernel.Port{Name: b.Name, Buffer: i, DType: b.DType, Shape: b.Shape}
 		switch {
 		case b.Kind == kernel.BufParams: // the machine fills it with the symbols' values

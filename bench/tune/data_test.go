@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"bytes"
 	"context"
 	"testing"
 
@@ -96,4 +97,38 @@ func stored(t *testing.T, k *Kernel) (n int) {
 		}
 	}
 	return n
+}
+
+// TestPlanes: a weight in planes is uploaded in planes, so that its scales are numbers of a weight.
+func TestPlanes(t *testing.T) {
+	g, err := frontend.Build("planes", func(b *frontend.Builder) {
+		b.Output("y", b.Input("x", ir.F32, 1, 2048).MatMulT(b.Weight("w", ir.Q4_0, 2048, 2048)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := Kernels(context.Background(), g, caps(t, "nvidia-h200"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planes := 0
+	for _, k := range list {
+		operands, err := k.operands(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range operands {
+			if o.buffer.Layout != kernel.LayoutPlanes {
+				continue
+			}
+			planes++
+			blocks := int64(len(o.data) / o.buffer.DType.BlockBytes())
+			if !bytes.Equal(kernel.UnpackPlanes(o.buffer.DType, o.initial(), blocks), o.data) {
+				t.Errorf("%s: the buffer does not have the blocks of %s", k.About, o.buffer.Name)
+			}
+		}
+	}
+	if planes == 0 {
+		t.Error("no weight is in planes")
+	}
 }
