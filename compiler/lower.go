@@ -69,28 +69,57 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Low
 	for _, sym := range s.Program.Symbols {
 		symbols = append(symbols, sym.Name)
 	}
+	untuned := opt
+	untuned.Tuning = nil
+	low.emit(ctx, caps, symbols, func(*kernel.Kernel) Options { return untuned })
+	runs := persistence(s.Program, s.Kernels, low.Schedules, caps)
+	if len(opt.Tuning) > 0 {
+		// Schedules were tuned kernel by kernel. A kernel of a persistent kernel keeps its default schedule, because
+		// with another one it may need its own launch, which costs more than the schedule gains (M-plans).
+		joined := map[kernel.Identity]bool{}
+		for _, r := range runs {
+			for _, k := range s.Kernels[r.First : r.First+r.Count] {
+				joined[k.Identity()] = true
+			}
+		}
+		low.emit(ctx, caps, symbols, func(k *kernel.Kernel) Options {
+			if joined[k.Identity()] {
+				return untuned
+			}
+			return opt
+		})
+		runs = persistence(s.Program, s.Kernels, low.Schedules, caps)
+	}
+	low.addPersistent(runs)
+	err := s.Program.Check()
+	bailout.Unless(err == nil, "internal error: the compiled program is inconsistent: %w", err)
+	return low
+}
+
+// emit chooses the schedules of all kernels and generates their shaders, in place of earlier ones. symbols are the
+// names of the program's symbols, and options returns the options for a kernel.
+func (low *Lowered) emit(ctx context.Context, caps device.Caps, symbols []string,
+	options func(*kernel.Kernel) Options) {
+	low.Schedules, low.Reasons, low.GLSL, low.SPIRV, low.shaders = nil, nil, nil, nil, nil
+	low.Program.Shaders = nil
 	made := map[kernel.Identity]choice{} // kernels with equal code share one shader
-	for i, k := range s.Kernels {
+	for i, k := range low.Kernels {
 		bailout.Check(ctx.Err())
 		id := k.Identity()
 		c, ok := made[id]
 		if !ok {
 			var err error
-			c, err = low.scheduleAndEmit(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, opt, symbols)
+			c, err = low.scheduleAndEmit(k, fmt.Sprintf("k%d_%s", i, k.Name), caps, options(k), symbols)
 			bailout.Unless(err == nil, "kernel %d (%s): %w", i, k.Name, err)
 			made[id] = c
 		}
 		low.Schedules, low.Reasons = append(low.Schedules, c.schedule), append(low.Reasons, c.reason)
-		st := &s.Program.Steps[i]
+		st := &low.Program.Steps[i]
 		st.Grid, st.Schedule, st.Shader, st.Alternatives = c.grid, c.text, c.shader, c.alternatives
 		for j, b := range k.Bindings {
 			st.Binds[j].Address = schedule.ByAddress(k, b, caps)
 		}
 	}
-	low.addPersistent(persistence(s.Program, s.Kernels, low.Schedules, caps))
-	err := s.Program.Check()
-	bailout.Unless(err == nil, "internal error: the compiled program is inconsistent: %w", err)
-	return low
 }
 
 // choice is the schedule and shader chosen for a kernel, and for all kernels with the same identity.
