@@ -165,7 +165,7 @@ func storesAlongFold(k *kernel.Kernel) bool {
 }
 
 // lineBytes is the number of adjacent bytes that a workgroup should read at least. Two sectors are one access of the
-// memory of current GPUs: of 64 MiB, rows that are 32 bytes wide take 64 us, and rows of 64 bytes 54 (M-kept-rows).
+// memory of current GPUs: of 64 MiB, rows that are 32 bytes wide take 64 us, and rows of 64 bytes 54.
 const lineBytes = 2 * kernel.Sector
 
 // sideRows is the number of interleaved rows that a workgroup reads side by side, so that it reads at least lineBytes

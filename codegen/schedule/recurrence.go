@@ -89,7 +89,7 @@ func (r recurrenceSize) schedules(wg, subgroup int) (all []kernel.Recurrent) {
 	return all
 }
 
-// The cost of the parts of a recurrence, in cycles of a core's scheduler, fitted to the times of 200 schedules on an
+// The cost of the parts of a recurrence, in cycles of a core's scheduler, fitted to the times of 220 schedules on an
 // H200 (M-recurrences).
 const (
 	stateLoadCycles = 13   // a load

@@ -265,9 +265,8 @@ type blockUnits struct {
 var tileAbove16 = skinnyTile{columns: 8, depths: 1, step: 128}
 
 // skinny lists schedules that multiply few rows by blocks on cooperative matrices, for formats that were measured to be
-// faster this way. For up to MaxMatVecRows rows the kernel must have one matmul, because several take four times as
-// long (M-block-units). For more rows, it lists none if the operands may be rounded to f16: the tiles of matrixUnits
-// are for those.
+// faster this way. For up to MaxMatVecRows rows the kernel must have one matmul, because several are slow. For more
+// rows, it lists none if the operands may be rounded to f16: the tiles of matrixUnits are for those.
 func (h heuristics) skinny(k *kernel.Kernel, caps device.Caps) []Candidate {
 	how, ok := SkinnyOf(k)
 	if !ok {
