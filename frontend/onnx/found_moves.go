@@ -17,7 +17,7 @@ func (c *call) coordinatesTo(n ir.Dim) tensor { return c.b.Iota(ir.I32, 0, n) }
 // element. A run ends with an error if an index is out of the valid part.
 func gatherAlong(c *call) []*value {
 	v := c.in[0]
-	if v.valid == nil || v.valid.axis != c.axis(c.intAttr("axis", 0), c.rank(0)) || c.input(1).valid != nil {
+	if v.valid.axis != c.axis(c.intAttr("axis", 0), c.rank(0)) || c.input(1).valid != nil {
 		return nil
 	}
 	at := c.x(1)

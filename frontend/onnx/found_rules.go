@@ -18,8 +18,11 @@ type foundRule struct {
 	// sum. An infinity stands for the least or the largest number of the dtype. Means and norms also divide by the
 	// number of valid elements; see call.mean.
 	neutral func(c *call, i int) float64
-	// along, if set, builds a node that moves elements along an axis that is valid in part. It returns nil for others.
+	// along, if set, builds a node that moves elements of input 0 along an axis that is valid in part. It returns nil
+	// for other nodes. joins says that it also moves the elements of other inputs, and not only if input 0 is valid in
+	// part.
 	along func(c *call) []*value
+	joins bool
 }
 
 // labels are labels for the axes of a node's inputs and results. Axes with equal labels have equal extents, or 1. If
@@ -58,7 +61,7 @@ func init() {
 		"Size":           {along: sizeAlong},
 		"Squeeze":        {labels: squeezeLabels},
 		"Unsqueeze":      {labels: unsqueezeLabels},
-		"Concat":         {labels: concatLabels, along: concatAlong},
+		"Concat":         {labels: concatLabels, along: concatAlong, joins: true},
 		"Split":          {labels: splitLabels},
 		"OneHot":         {labels: oneHotLabels},
 		"Expand":         {along: expandAlong},
@@ -258,7 +261,7 @@ func (c *call) ofPartlyValid(build func(c *call) []*value) []*value {
 	if rule == nil {
 		c.failPartlyValid(c.in[first])
 	}
-	if rule.along != nil { // it returns nil if it does not apply to the node
+	if rule.along != nil && (first == 0 || rule.joins) {
 		if results := c.forUnsigned(rule.along)(c); results != nil {
 			return results
 		}
@@ -489,6 +492,9 @@ func gatherLabels(c *call) labels {
 // result is [batch, rows, rest]. The indexed axes are opaque.
 func gatherNDLabels(c *call) labels {
 	at := numbered(0, c.rank(1))
+	if len(at) == 0 {
+		c.fail("indices are a scalar: want rows of coordinates")
+	}
 	at[len(at)-1] = opaque
 	data := slices.Repeat([]int{opaque}, c.rank(0))
 	rows := at[:len(at)-1] // batch and rows
@@ -496,11 +502,12 @@ func gatherNDLabels(c *call) labels {
 		copy(data, rows[:batch])
 	}
 	shape := c.shapeOf(c.in[1])
-	rest := c.rank(0) - shape[len(shape)-1].Static() - c.intAttr("batch_dims", 0)
-	for i := range max(0, min(rest, len(data))) {
+	// rest is outside of 0…rank if the node is invalid, or if a run finds the number of coordinates.
+	rest := min(max(c.rank(0)-shape[len(shape)-1].Static()-c.intAttr("batch_dims", 0), 0), len(data))
+	for i := range rest {
 		data[len(data)-1-i] = len(at) + i // labels that the indices do not have
 	}
-	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(rows, data[max(0, len(data)-rest):])}}
+	return labels{in: [][]int{data, at}, out: [][]int{slices.Concat(rows, data[len(data)-rest:])}}
 }
 
 // gatherElementsLabels labels GatherElements. The indices may be valid in part, but not the data: their extents differ.

@@ -490,3 +490,26 @@ func TestFoundMismatch(t *testing.T) {
 		}
 	}
 }
+
+// TestMustNotBeFound has nodes with an input that a run finds, where it must not be found. Each is an error that says so.
+func TestMustNotBeFound(t *testing.T) {
+	compressed := func(of, to string, axis int64) msg {
+		return node("Compress", names(of, "keep"), names(to), intAttr("axis", axis))
+	}
+	for name, list := range map[string][]msg{
+		"indices of MaxUnpool": {compressed("i", "j", 2),
+			node("MaxUnpool", names("x", "j"), names("y"), intsAttr("kernel_shape", 2))},
+		"coordinates of GatherND": {compressed("i", "j", 2), node("GatherND", names("x", "j"), names("y"))},
+		"proportions of Resize": {compressed("x", "v", 2), node("Resize", names("v", "", "", "sizes"), names("y"),
+			textAttr("keep_aspect_ratio_policy", "not_larger"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := model(18, graph(inputs(port("x", float, 2, 2, 5), port("i", int64s, 2, 2, 5),
+				port("keep", boolean, 2)), weights(ints("sizes", []int64{2, 2, 7}, 3)), nodes(list...),
+				outputs("y")))
+			if _, err := onnx.NewReader(m, onnx.Options{}); err == nil || !strings.Contains(err.Error(), "in a run") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}

@@ -129,12 +129,13 @@ func layerNorm(c *call) []*value {
 	axis := c.axis(c.intAttr("axis", -1), x.Rank())
 	eps, t := c.floatAttr("epsilon", 1e-5), x.DType()
 	// Vkc's op normalizes one axis and returns one result.
-	lastAxis := axis == x.Rank()-1 && scale.Shape().Equal(x.Shape()[axis:])
+	bias := c.optional(2)
+	if bias.IsZero() {
+		bias = c.b.Full(t, 0, scale.Shape())
+	}
+	normed := x.Shape()[axis:]
+	lastAxis := axis == x.Rank()-1 && scale.Shape().Equal(normed) && bias.Shape().Equal(normed)
 	if oneResult := !c.wants(1) && !c.wants(2); lastAxis && oneResult && c.mask == nil {
-		bias := c.optional(2)
-		if bias.IsZero() {
-			bias = c.b.Full(t, 0, scale.Shape())
-		}
 		return one(x.LayerNorm(scale, bias, eps))
 	}
 	axes := axesFrom(axis, x.Rank())
@@ -142,7 +143,7 @@ func layerNorm(c *call) []*value {
 	mean, inverse := c.mean(w, axes...), c.variance(w, axes...).AddScalar(eps).Rsqrt()
 	y := castTo(c.deviations(w, axes...).Mul(inverse), t).Mul(scale)
 	if c.has(2) {
-		y = y.Add(c.x(2))
+		y = y.Add(bias)
 	}
 	return several(y, mean, inverse)
 }

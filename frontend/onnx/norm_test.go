@@ -1,6 +1,8 @@
 package onnx_test
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/vkc-go/vkc/frontend/onnx"
@@ -39,5 +41,29 @@ func TestNormsFarFromZero(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestLayerNormBroadcasts has a scale for each element, and one bias for all.
+func TestLayerNormBroadcasts(t *testing.T) {
+	f := built(t, model(17, graph(inputs(port("x", float, 2, 3)),
+		weights(floats("scale", []float32{1, 2, 4}, 3), floats("bias", []float32{8}, 1)),
+		nodes(node("LayerNormalization", names("x", "scale", "bias"), names("y"))), outputs("y"))), onnx.Options{})
+	out := run(t, f, map[string]*ir.Data{"x": f32(t, []float64{-1, 0, 1, 5, 5, 5}, 2, 3)})
+	d := math.Sqrt(1 / (2./3 + 1e-5))
+	is(t, out["y"], f32(t, []float64{8 - d, 8, 8 + 4*d, 8, 8, 8}, 2, 3))
+}
+
+// TestReduceL1OfIntegers adds magnitudes of integers.
+func TestReduceL1OfIntegers(t *testing.T) {
+	f := built(t, model(18, graph(inputs(port("x", int64s, 2, 2)), weights(ints("axes", []int64{1}, 1)),
+		nodes(node("ReduceL1", names("x", "axes"), names("y"))), outputs("y"))), onnx.Options{})
+	x, err := ir.FromInts(ir.I64, []int64{-3, 4, 1 << 40, -2}, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := run(t, f, map[string]*ir.Data{"x": x})["y"].Ints()
+	if want := []int64{7, 1<<40 + 2}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, error %v, want %v", got, err, want)
 	}
 }

@@ -10,7 +10,7 @@ var reduceOps = table{
 	"ReduceProd":      foldedReduction(tensor.Prod, tensor.ProdKeep),
 	"ReduceMax":       reduction(extreme(tensor.ReduceMax, tensor.Any), extreme(tensor.ReduceMaxKeep, tensor.AnyKeep)),
 	"ReduceMin":       reduction(extreme(tensor.ReduceMin, tensor.All), extreme(tensor.ReduceMinKeep, tensor.AllKeep)),
-	"ReduceL1":        reduction(tensor.Norm1, tensor.Norm1Keep),
+	"ReduceL1":        reduction(norm1(tensor.Norm1, tensor.Sum), norm1(tensor.Norm1Keep, tensor.SumKeep)),
 	"ReduceL2":        reduction(tensor.Norm2, tensor.Norm2Keep),
 	"ReduceLogSumExp": reduction(tensor.LogSumExp, tensor.LogSumExpKeep),
 	"ReduceLogSum":    reduction(logSum(tensor.Sum), logSum(tensor.SumKeep)),
@@ -73,6 +73,16 @@ func extreme(numbers, bools reducer) reducer {
 			return bools(x, axes...)
 		}
 		return numbers(x, axes...)
+	}
+}
+
+// norm1 returns a reducer for floats that also accepts integers: it adds their magnitudes.
+func norm1(floats, sum reducer) reducer {
+	return func(x tensor, axes ...int) tensor {
+		if x.DType().IsFloat() {
+			return floats(x, axes...)
+		}
+		return sum(x.Abs(), axes...)
 	}
 }
 

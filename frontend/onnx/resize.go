@@ -121,8 +121,12 @@ func (r *resizing) setSizes(c *call, axes []int) {
 func (r *resizing) keepAspect(c *call, policy string, axes []int) {
 	var factors []float64
 	for _, a := range axes {
-		if from := r.x.Shape()[a]; !from.IsStatic() || !r.size[a].IsStatic() {
+		from := r.x.Shape()[a]
+		switch {
+		case !from.IsStatic() || !r.size[a].IsStatic():
 			c.fail("it keeps the proportion of axis %d, of extent %s: want a fixed extent", a, from)
+		case c.isValidAxis(a) || r.isFoundAxis(a):
+			c.fail("it keeps the proportion of axis %d, and its extent is known only in a run: want a fixed extent", a)
 		}
 		factors = append(factors, r.scale[a])
 	}
@@ -265,8 +269,12 @@ func (r *resizing) byOp(c *call) tensor {
 	}
 	corners := r.coordinates == "align_corners"
 	half := r.coordinates == "half_pixel"
-	if r.coordinates == "pytorch_half_pixel" { // it differs for an extent of 1
-		half = !slices.ContainsFunc(r.size[first:], func(d ir.Dim) bool { return d.Min() < 2 && d.IsStatic() })
+	if r.coordinates == "pytorch_half_pixel" { // it differs for a result of extent 1, from a larger extent
+		half = true
+		for i := first; i < r.x.Rank(); i++ {
+			enlarged := r.scale[i] > 1 || r.size[i] == r.x.Dim(i)
+			half = half && (enlarged || r.size[i].Min() > 1)
+		}
 	}
 	const opsA = -0.75 // the parameter of cubic convolution of vkc's ops
 	switch {

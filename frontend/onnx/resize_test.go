@@ -151,3 +151,15 @@ func TestResizesSayOneThing(t *testing.T) {
 		}
 	}
 }
+
+// TestResizeToOneElement takes the first element, as pytorch_half_pixel says, where a symbol has the extent 1.
+func TestResizeToOneElement(t *testing.T) {
+	f := built(t, model(19, graph(inputs(port("x", float, "N")), weights(floats("s", []float32{0.25}, 1)),
+		nodes(node("Resize", names("x", "", "s"), names("y"), textAttr("mode", "linear"),
+			textAttr("coordinate_transformation_mode", "pytorch_half_pixel"))), outputs("y"))), onnx.Options{})
+	for _, c := range []struct{ in, want []float64 }{{[]float64{1, 2, 3, 5}, []float64{1}},
+		{[]float64{1, 2, 3, 5, 0, 1, 2, 6}, []float64{2.5, 1.5}}} {
+		out := run(t, f, map[string]*ir.Data{"x": f32(t, c.in, len(c.in))})
+		is(t, out["y"], f32(t, c.want, len(c.want)))
+	}
+}
