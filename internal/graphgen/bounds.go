@@ -166,8 +166,16 @@ func jumps(n *ir.Node) bool {
 	return n.Op().Class() == ir.ClassElementwise && floats && !n.DType().IsFloat()
 }
 
+// lacksKeys reports whether a causal attention, or its gradient, may have queries before all keys. Their results are
+// NaN, which makes elements of gradients NaN on some devices.
+func lacksKeys(n *ir.Node) bool {
+	queries, keys := n.Arg(0).Shape(), n.Arg(1).Shape()
+	return n.Attrs().Bool("causal") && queries[len(queries)-2].Max() > keys[len(keys)-2].Max()
+}
+
 // Unsure reports, by node ID, which values may change by much if an op before them rounds in another way: the results
-// of jumps of values that are not exact. Leaves, also states, count as exact.
+// of jumps of values that are not exact. Leaves, also states, count as exact. Gradients of attentions that lack keys
+// are unsure, too.
 func Unsure(g *ir.Graph) []bool {
 	exact, unsure := make([]bool, len(g.Nodes())), make([]bool, len(g.Nodes()))
 	for i, n := range g.Nodes() {
@@ -176,6 +184,7 @@ func Unsure(g *ir.Graph) []bool {
 			exact[i] = exact[i] && exact[a.ID()]
 			unsure[i] = unsure[i] || unsure[a.ID()]
 		}
+		unsure[i] = unsure[i] || n.Op() == ir.OpAttentionGrad && lacksKeys(n)
 		inexact := func(a *ir.Node) bool { return !exact[a.ID()] }
 		unsure[i] = unsure[i] || jumps(n) && (n.Op() == ir.OpAtan2 || slices.ContainsFunc(n.Args(), inexact))
 		for _, body := range n.Bodies() { // of inexact values, or of values that it makes inexact itself
