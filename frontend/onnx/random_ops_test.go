@@ -525,6 +525,14 @@ func randomOps() []opRow {
 		{"BitShift", bitShiftCase}, {"CenterCropPad", centerCropPadCase}, {"LRN", lrnCase},
 		{"Softmax", softmaxCase("Softmax")}, {"LogSoftmax", softmaxCase("LogSoftmax")},
 		{"Hardmax", softmaxCase("Hardmax")}, {"TensorScatter", tensorScatterCase}, {"MaxUnpool", maxUnpoolCase},
+		{"Scan", scanCase}, {"Tile", tileCase}, {"Expand", expandCase}, {"Concat", concatCase},
+		{"Reshape", reshapeCase}, {"Flatten", flattenCase}, {"SpaceToDepth", spaceToDepthCase},
+		{"MatMul", matMulCase}, {"Gemm", gemmCase}, {"InstanceNormalization", statisticsCase(true)},
+		{"MeanVarianceNormalization", statisticsCase(false)}, {"LpNormalization", lpNormalizationCase},
+		{"NonZero", nonZeroCase}, {"GlobalAveragePool", globalPoolCase("GlobalAveragePool")},
+		{"GlobalMaxPool", globalPoolCase("GlobalMaxPool")}, {"GlobalLpPool", globalPoolCase("GlobalLpPool")},
+		{"CumProd", cumCase(1, func(a, b float64) float64 { return a * b })},
+		{"ReduceProd", reduceCase(fold(1, func(a, b float64) float64 { return a * b }), 1e-5)},
 	}
 }
 

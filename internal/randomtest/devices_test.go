@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vkc-go/vkc"
+	"github.com/vkc-go/vkc/internal/devtest"
 	"github.com/vkc-go/vkc/internal/graphgen"
 	"github.com/vkc-go/vkc/internal/vktest"
 	"github.com/vkc-go/vkc/ir"
@@ -48,19 +49,27 @@ func TestRandomShards(t *testing.T) {
 
 // TestRandomLayers runs random graphs on several devices, one part of the graph after the other.
 func TestRandomLayers(t *testing.T) {
-	devices, err := vkc.OpenDevices("cpu,cpu,cpu")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dev, err := devices.Together()
-	if err != nil {
-		t.Fatal(err)
-	}
-	vktest.CloseAfter(t, dev)
-	for _, differ := range []func(*vkc.Device, *ir.Graph, uint64) (int, error){differ, differInFlight} {
-		test{differ: unlessTooFewOps(differ), graph: func(seed uint64) (*ir.Graph, error) {
-			return graphgen.New(seed, optionsOf(seed))
-		}}.runOn(t, dev, 100)
+	for list, n := range map[string]int{"cpu,cpu,cpu": 100, "vulkan,cpu": 3} {
+		t.Run(list, func(t *testing.T) {
+			devices, err := vkc.OpenDevices(list)
+			if strings.HasPrefix(list, "vulkan") {
+				devtest.NeedTools(t)
+				vktest.Need(t, err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			dev, err := devices.Together()
+			if err != nil {
+				t.Fatal(err)
+			}
+			vktest.CloseAfter(t, dev)
+			for _, differ := range []comparison{differ, differInFlight} {
+				test{differ: unlessTooFewOps(differ), graph: func(seed uint64) (*ir.Graph, error) {
+					return graphgen.New(seed, optionsOf(seed))
+				}}.runOn(t, dev, n)
+			}
+		})
 	}
 }
 

@@ -24,6 +24,18 @@ import (
 func TestRandomTraining(t *testing.T) {
 	training := test{graphs: 40, fewer: 4, graph: trainingGraph, differ: differInTraining}
 	training.run(t)
+	t.Run("layers", func(t *testing.T) {
+		devices, err := vkc.OpenDevices("cpu,cpu")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dev, err := devices.Together()
+		if err != nil {
+			t.Fatal(err)
+		}
+		vktest.CloseAfter(t, dev)
+		test{graph: trainingGraph, differ: unlessTooFewOps(differInTraining)}.runOn(t, dev, 40)
+	})
 	t.Run("shards", func(t *testing.T) {
 		dev, err := vkc.OpenTensorParallel("cpu,cpu")
 		if err != nil {
