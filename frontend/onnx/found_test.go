@@ -236,6 +236,8 @@ func picturesFound() []foundCase {
 		on("Resize", names("u", "", "", "sizes"), textAttr("mode", "linear"), intsAttr("axes", 2, 3))
 		on("Resize", names("u", "ends", "", "sizes"), textAttr("mode", "linear"), intsAttr("axes", 2, 3),
 			textAttr("coordinate_transformation_mode", "tf_crop_and_resize"))
+		on("Resize", names("u", "roi", "units"), textAttr("mode", "linear"),
+			textAttr("coordinate_transformation_mode", "tf_crop_and_resize"))
 		for _, mode := range []string{"zeros", "border", "reflection"} {
 			on("GridSample", names("u", "grid"), textAttr("padding_mode", mode))
 			on("GridSample", names("u", "grid"), textAttr("padding_mode", mode), intAttr("align_corners", 1),
@@ -331,7 +333,8 @@ func foundConstants() []part {
 		ints("heads", []int64{0, 0, -1, 2}, 4),
 		ints("exact", []int64{3, 3, 2, 2}, 4),
 		floats("scales", []float32{1, 1, 2, 1.5}, 4), ints("sizes", []int64{5, 3}, 2),
-		floats("ends", []float32{0.25, 0, 1.5, 0.75}, 4),
+		floats("ends", []float32{0.25, 0, 1.5, 0.75}, 4), floats("units", []float32{1, 1, 1, 1}, 4),
+		floats("roi", []float32{0, 0, 0.25, 0.125, 1, 1, 0.875, 0.5}, 8),
 		floats("grid", []float32{-1, 0.5, 0.2, -0.7, 1.1, 0.9, -1.8, 1}, 1, 2, 2, 2), floats("tenth", []float32{0.1}),
 		floats("regions", []float32{-0.5, 0.2, 3, 2.5, 1, 1, 2, 7}, 2, 4), ints("images", []int64{0, 0}, 2),
 		floats("boxes", []float32{0, 0, 0, 2, 1, 0, 1, 1, 5, 2}, 2, 5),

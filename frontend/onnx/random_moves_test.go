@@ -385,7 +385,7 @@ func compressCase(c *opCase) {
 			list = append(list, i)
 		}
 	}
-	c.extents = min(c.extents, symbolic) // Compress finds a number of elements itself
+	c.notFound() // Compress finds a number of elements itself
 	c.give(k, x)
 	c.maybe("bool", chosen)
 	if axis < 0 {

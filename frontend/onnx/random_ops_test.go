@@ -105,6 +105,7 @@ const (
 	fixed    = iota
 	symbolic // some extents are symbols
 	found    // an extent of an input is the number of elements that Compress finds
+	constant // all inputs are constants, so the importer computes the results
 	extentForms
 )
 
@@ -270,7 +271,7 @@ func (c *opCase) scalar(k string, v float64) { c.constant(k, array{nil, []float6
 
 // maybe adds an input that is given in a run, or sometimes contained in the model.
 func (c *opCase) maybe(k string, a array) {
-	if c.forms.IntN(3) == 0 {
+	if c.extents == constant || c.forms.IntN(3) == 0 {
 		c.constant(k, a)
 		return
 	}
@@ -279,6 +280,10 @@ func (c *opCase) maybe(k string, a array) {
 
 // give adds an input of the node that is given in a run.
 func (c *opCase) give(k string, a array) {
+	if c.extents == constant {
+		c.constant(k, a)
+		return
+	}
 	name := fmt.Sprint("in", len(c.ins))
 	c.ins = append(c.ins, name)
 	c.what += fmt.Sprintf(", %s%v", k, a.dims)
@@ -305,6 +310,13 @@ func (c *opCase) isSymbol(extent int) bool {
 		c.symbols[extent] = is
 	}
 	return is
+}
+
+// notFound lets no input be found in a run.
+func (c *opCase) notFound() {
+	if c.extents == found {
+		c.extents = fixed
+	}
 }
 
 // find adds an input that a run finds: among further elements along an axis.
@@ -336,6 +348,10 @@ func (c *opCase) find(name, k string, a array) {
 		name, kind string
 		array
 	}{{source, k, wide}, {which, "bool", array{[]int{len(chosen)}, chosen}}} {
+		if p.name == which && c.forms.IntN(3) == 0 {
+			c.constants = append(c.constants, c.initializer(p.name, p.kind, p.array))
+			continue
+		}
 		c.ports = append(c.ports, port(p.name, kinds[p.kind].number, anyInts(p.dims)...))
 		c.in[p.name] = c.data(p.kind, p.array)
 	}
@@ -467,8 +483,8 @@ func TestRandomOps(t *testing.T) {
 		row.make(c)
 		done++
 		switch err := c.check(); {
-		case errors.Is(err, errRefused) && c.extents != fixed:
-			refused[fmt.Sprint([]string{"fixed", "symbolic", "found"}[c.extents], " ", row.op)]++
+		case errors.Is(err, errRefused) && (c.extents == symbolic || c.extents == found):
+			refused[fmt.Sprint([]string{"fixed", "symbolic", "found", "constant"}[c.extents], " ", row.op)]++
 			if testing.Verbose() {
 				t.Logf("seed %d, refused: %s%s: %v", seed, row.op, c.what, err)
 			}

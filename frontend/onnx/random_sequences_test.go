@@ -415,7 +415,7 @@ func uniqueCase(c *opCase) {
 	if sorted {
 		slices.SortFunc(order, func(a, b int) int { return slices.Compare(slice(first[a]), slice(first[b])) })
 	}
-	c.extents = min(c.extents, symbolic)
+	c.notFound()
 	c.give(k, x)
 	var y array
 	if axis < 0 {
@@ -454,7 +454,7 @@ func suppressionCase(c *opCase) {
 	for i, v := range c.Perm(len(scores.v)) {
 		scores.v[i] = float64(v)/16 + 1.0/64
 	}
-	c.extents = min(c.extents, symbolic)
+	c.notFound()
 	c.give("f32", boxes)
 	c.give("f32", scores)
 	most, limit, least := c.between(1, 5), 0.0, math.Inf(-1)

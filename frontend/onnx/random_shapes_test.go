@@ -145,7 +145,7 @@ func reshapeCase(c *opCase) {
 	k := c.anyKind()
 	x := c.random(k, c.shape(1, 4, 4)...)
 	to, n := []int{}, len(x.v)
-	for n > 1 && c.IntN(5) > 0 {
+	for n > 1 && len(to) < 6 && c.IntN(5) > 0 {
 		d := c.between(1, n)
 		for n%d != 0 {
 			d--

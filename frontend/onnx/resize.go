@@ -165,7 +165,7 @@ func (c *call) sizes(r *resizing) {
 		switch {
 		case !(f > 0) || f > 1<<20: // also NaN
 			c.fail("factor %v of axis %d", f, i)
-		case c.isValidAxis(i) && f != 1:
+		case c.isValidAxis(i):
 			n := c.validExtent(i, ir.F32).MulScalar(f).Floor().Cast(ir.I32)
 			r.size[i], r.part = ir.D(int(float32(s[i].Max())*float32(f))), &validPart{i, n}
 		case s[i].IsStatic():
@@ -188,7 +188,7 @@ func (c *call) resize(r *resizing) []*value {
 	if r.mode == "bilinear" || r.mode == "trilinear" {
 		r.mode = "linear"
 	}
-	if v := c.in[0].valid; v != nil && r.part != nil && *v == *r.part {
+	if v := c.in[0].valid; c.mask == nil && v != nil && r.part != nil && *v == *r.part {
 		r.part = nil // the axis keeps its size
 	}
 	result := &value{valid: r.part}
@@ -224,7 +224,7 @@ func resizeLabels(c *call) labels {
 	}
 	kept := at < 0
 	switch {
-	case kept:
+	case kept || c.textAttr("coordinate_transformation_mode", "") == "tf_crop_and_resize": // it crops the axis
 	case c.has(3):
 		to := c.extents(3)
 		kept = at < len(to) && to[at] == c.foundShape()[axis]
@@ -574,5 +574,8 @@ func (c *call) resizedDensely(x tensor, axis int, list []tap[*ir.Data]) tensor {
 		panic(nodeError{err})
 	}
 	last := x.Rank() - 1
+	if last == 0 { // op matmul takes no vectors
+		return x.Unsqueeze(0).MatMul(c.b.Const(d)).Squeeze(0)
+	}
 	return x.SwapAxes(axis, last).MatMul(c.b.Const(d)).SwapAxes(axis, last)
 }

@@ -152,6 +152,17 @@ func TestResizesSayOneThing(t *testing.T) {
 	}
 }
 
+// TestResizeVector takes the mean of all elements of a vector.
+func TestResizeVector(t *testing.T) {
+	f := built(t, model(19, graph(inputs(port("x", float, 6)), weights(ints("to", []int64{1}, 1)),
+		nodes(node("Resize", names("x", "", "", "to"), names("y"), textAttr("mode", "linear"), intAttr("antialias", 1),
+			intAttr("exclude_outside", 1))), outputs("y"))), onnx.Options{})
+	out := run(t, f, map[string]*ir.Data{"x": f32(t, []float64{3, 5, 7, 7, 5, 3}, 6)})
+	weight := []float64{3.5 / 6, 4.5 / 6, 5.5 / 6}
+	want := (3*weight[0] + 5*weight[1] + 7*weight[2]) / (weight[0] + weight[1] + weight[2])
+	is(t, out["y"], f32(t, []float64{want}, 1))
+}
+
 // TestResizeToOneElement takes the first element, as pytorch_half_pixel says, where a symbol has the extent 1.
 func TestResizeToOneElement(t *testing.T) {
 	f := built(t, model(19, graph(inputs(port("x", float, "N")), weights(floats("s", []float32{0.25}, 1)),
