@@ -58,7 +58,8 @@ func TestTunedPersistentKernels(t *testing.T) {
 	for i, s := range low.Schedules {
 		switch {
 		case joined[i] && s != standard.Schedules[i]:
-			t.Errorf("step %d of a persistent kernel has the schedule %s, want the default %s", i, s, standard.Schedules[i])
+			t.Errorf("step %d of a persistent kernel has the schedule %s, want the default %s", i, s,
+				standard.Schedules[i])
 		case !joined[i] && s != standard.Schedules[i]:
 			own++
 		}

@@ -321,8 +321,8 @@ func (m *Model) sampleAll(ctx context.Context, list []sampleRequest, here *ir.Da
 	return p.run(ctx, m, in, vkc.RunOptions{Inputs: there, Keep: keep, More: more})
 }
 
-// samplerInputs returns the inputs of a sampler of a kind that do not depend on earlier steps of the sampler: a row for
-// each request.
+// samplerInputs returns the inputs of a sampler of the given kind, with a row for each request. addHistory adds the
+// inputs that an earlier step of the sampler returned.
 func (m *Model) samplerInputs(list []sampleRequest, kind llm.SamplerKind) (vkc.Tensors, error) {
 	var params, biases []float32
 	var seeds []int64

@@ -46,9 +46,10 @@ cast of floats give the nearest number of the dtype, ties to even. Some ops roun
 result of a multiplication, and then a sum. Reductions, scans and contractions add in an order of their own, in 32 bits
 or more, and may use fused multiply-adds.
 
-Quotients (div and recip) of f32 have the op's tolerance, but there is an exception. If a quotient is converted to an
-integer, a bool, or a float of 8 bits, it is the nearest number. Elementwise ops, views, moves of elements, reduce_max
-and reduce_min may come in between. So round(x/y) is the same integer on every device.
+Quotients (div and recip) of f32 have the op's tolerance, with one exception: a quotient is the nearest number if a
+later op rounds it. Such ops are floor, ceil, round, trunc, mod, rem, and elementwise ops with a result that is an
+integer, a bool, or a float of 8 bits. Elementwise ops, views, moves of elements, reduce_max and reduce_min may stand
+between the two. So round(x/y) is the same integer on every device.
 
 NaN and infinities are the same as in the reference, on every device, unless an op's line says otherwise. Three things
 are not guaranteed: the sign of a zero, the treatment of denormals (a device may flush them to zero), and bits within

@@ -164,7 +164,7 @@ func (r recurrenceSize) invocations(s kernel.Recurrent) float64 {
 }
 
 // oneStepTime estimates the time in nanoseconds of a recurrence with a single step, as in decoding. Moving the state
-// takes longest, and is fastest with many lanes that each move stepElements elements.
+// takes most of the time. Many lanes that each move stepElements elements are the fastest.
 func (h heuristics) oneStepTime(r recurrenceSize, s kernel.Recurrent) float64 {
 	each := math.Log2(float64(4*r.quads(s)*s.ThreadM) / stepElements)
 	small := math.Abs(math.Log2(float64(s.Workgroup) / float64(2*recurrenceGroup)))

@@ -308,8 +308,8 @@ func (p o200k) cut(text string) int {
 	return blanks(text)
 }
 
-// word returns the length of a word at the beginning of text, without its suffix: the first two lines of the pattern. c
-// and n are the class and length of the first character.
+// word returns the length of a word at the beginning of text, or 0 if there is none. It matches the first two lines of
+// o200k's pattern, without the suffix such as 's. c and n are the class and length of the first character.
 func (p o200k) word(text string, c class, n int) int {
 	prefixed := c&(letter|number|newline) == 0 // the first character may be a sign or space before the word
 	var rest string

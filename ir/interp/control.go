@@ -70,8 +70,8 @@ func (p *Program) fixBodies(isConst []bool) {
 	}
 }
 
-// body runs the body p of a control op with the given values of its leaves, and returns the values of the nodes in
-// results.
+// body runs p, the program of a control op's body, with the given values of its leaves. It returns the values of the
+// nodes in results.
 func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) ([]value, error) {
 	x := p.workingMemory()
 	x.ctx, x.env = c.ctx, env{symbols: c.env.symbols, bodies: p.bodies,
@@ -88,7 +88,7 @@ func (c *call) body(p *Program, leaves map[*ir.Node]value, results []*ir.Node) (
 			return nil, err
 		}
 	}
-	// The results leave the run, so recycle must not reuse their memory.
+	// The results leave the run, so x forgets them before recycle reuses the memory of its values. Constants stay.
 	for _, n := range results {
 		x.vals[n.ID()] = p.consts[n.ID()]
 	}

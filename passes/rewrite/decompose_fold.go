@@ -247,7 +247,8 @@ func (e *folding) leaf(s *ir.Scalar) *ir.Node {
 }
 
 // firstOf returns the first element of each row of x, or nil if the fold does not need it. Rows are along the axes for
-// which along is true. Along an axis with a symbolic extent, which may be 0, it returns the smallest element instead.
+// which along is true. An axis with a symbolic extent may have no element, so along it the smallest element stands for
+// the first one. Any element of the row serves: the fold subtracts it to keep numbers small.
 func (f *longFold) firstOf(fold *ir.Fold, x *ir.Node, along []bool) *ir.Node {
 	if !fold.FromFirst() {
 		return nil

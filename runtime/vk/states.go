@@ -108,8 +108,8 @@ func (s *states) begin(ctx context.Context, skipBorrowed bool) {
 	}
 }
 
-// use calls do with the program's lock held. It returns an error of do (by bailout), or if the program or the states
-// are closed. doing names the call in errors.
+// use calls do with the program's lock held. It returns the error with which do bails out, or an error if the program
+// or the states are closed. doing names the call in errors.
 func (s *states) use(doing string, do func(e *Executable)) (err error) {
 	defer s.exe.explain(doing, &err)
 	defer bailout.Caught(&err)

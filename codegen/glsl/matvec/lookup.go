@@ -54,7 +54,8 @@ type lookupTable struct {
 	copies int
 }
 
-// word returns a word of the table: of copy i % copies of entry i / copies. If entries have two words, it is the first.
+// word returns word i of the table, if the words are numbered entry by entry, and within an entry copy by copy. Of an
+// entry of two words it returns the first.
 func (t lookupTable) word(i expr.Expr) expr.Expr {
 	copies := expr.Uint(t.copies)
 	word := expr.At(expr.At(t.name, expr.Binary("/", i, copies)), expr.Binary("%", i, copies))

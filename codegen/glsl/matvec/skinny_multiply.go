@@ -338,8 +338,9 @@ func (r *skinny) multiply() {
 	r.Close()
 }
 
-// sumRows returns the sums of the operand's rows along a strip, for affine formats. It multiplies a matrix of ones by
-// the fragments of the rows. So every line of a result fragment has the same sums, one for each row of the operand.
+// sumRows returns the sum of each operand row over a strip: affine formats multiply their offset by it. It multiplies a
+// fragment of ones by the fragments of the rows. So each column of a result fragment holds the sum of one row, and all
+// lines of the fragment are equal.
 func (r *skinny) sumRows(rows expr.Array) expr.Array {
 	typ := emit.Fragment(r.s.Fragment, r.Element, "A")
 	ones := r.Variable(typ, "ones", expr.Call(typ, expr.Of("float16_t(1.0)")))

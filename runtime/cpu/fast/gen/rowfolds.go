@@ -855,7 +855,8 @@ func (f *rowFold) rowMoments() (near, sum, square number) {
 	return near, f.total(m.total), f.total(m.square)
 }
 
-// differing generates code that loads elements of float64. Elements after the row differ by 0 from the number of m.
+// differing generates code that loads elements of float64. Lanes after the end of the row get the number that m
+// subtracts from all elements, so that their difference is 0.
 func (f *rowFold) differing(m *moments, p parts) values {
 	y := f.load(p)
 	if !p.areWhole() {

@@ -256,8 +256,8 @@ func (w width) newMoments() *moments {
 		[2]VecVirtual{w.zero(), w.zero()}}
 }
 
-// differing generates code that returns the two halves of the elements of part p of a row. Elements after the end of
-// the row are replaced by the number of m, so that their difference is 0.
+// differing generates code that returns the elements of part p of a row, as two halves. Lanes after the end of the row
+// get the number that m subtracts from all elements, so that their difference is 0.
 func (m *moments) differing(r *rowLoop, p *partial) [2]Op {
 	if p.mask == nil {
 		return [2]Op{Mem{Base: r.x, Index: r.at, Scale: 4}, Mem{Base: r.x, Index: r.at, Scale: 4, Disp: m.size / 2}}
