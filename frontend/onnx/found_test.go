@@ -494,7 +494,8 @@ func TestFoundMismatch(t *testing.T) {
 	}
 }
 
-// TestMustNotBeFound has nodes with an input that a run finds, where it must not be found. Each is an error that says so.
+// TestMustNotBeFound has nodes with an input that a run finds, where it must not be found. Each is an error that says
+// so.
 func TestMustNotBeFound(t *testing.T) {
 	compressed := func(of, to string, axis int64) msg {
 		return node("Compress", names(of, "keep"), names(to), intAttr("axis", axis))

@@ -497,7 +497,8 @@ func suppressionCase(c *opCase) {
 			})
 			var kept []int
 			for _, i := range order {
-				if len(kept) < most && !slices.ContainsFunc(kept, func(j int) bool { return overlap(b, i, j) > limit }) {
+				overlaps := func(j int) bool { return overlap(b, i, j) > limit }
+				if len(kept) < most && !slices.ContainsFunc(kept, overlaps) {
 					kept = append(kept, i)
 					rows = append(rows, float64(b), float64(class), float64(i))
 				}
@@ -528,7 +529,8 @@ func bitShiftCase(c *opCase) {
 	direction := pick(c.Rand, "LEFT", "RIGHT")
 	c.text("direction", direction)
 	dims := c.shape(1, 3, 4)
-	x, by := c.random("u8", dims...), filled(dims[c.IntN(len(dims)):], func([]int) float64 { return float64(c.IntN(8)) })
+	x := c.random("u8", dims...)
+	by := filled(dims[c.IntN(len(dims)):], func([]int) float64 { return float64(c.IntN(8)) })
 	c.maybe("u8", x)
 	c.maybe("u8", by)
 	c.expect(filled(dims, func(at []int) float64 {

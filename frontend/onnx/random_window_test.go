@@ -281,7 +281,8 @@ func convTransposeCase(c *opCase) {
 		bias = c.random("f32", outs*groups)
 		c.maybe("f32", bias)
 	}
-	y := filled(slices.Concat([]int{batch, outs * groups}, w.to), func(place []int) float64 { return bias.at(place[1]) })
+	shape := slices.Concat([]int{batch, outs * groups}, w.to)
+	y := filled(shape, func(place []int) float64 { return bias.at(place[1]) })
 	each(x.dims, func(from []int) {
 		w.visit(from[2:], func(at, in []int) {
 			for o := range outs {
