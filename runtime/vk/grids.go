@@ -103,8 +103,8 @@ func gridSymbolsOf(p *kernel.Program) (list []kernel.Symbol) {
 	return list
 }
 
-// boundsOf returns the symbols of all steps' alternatives, without duplicates. The bound of such a symbol is the largest
-// value for which the alternative runs, such as a kernel for few rows.
+// boundsOf returns the symbols of all steps' alternatives, without duplicates. The bound of such a symbol is the
+// largest value for which the alternative runs, such as a kernel for few rows.
 func boundsOf(p *kernel.Program) (list []kernel.Symbol) {
 	for _, s := range p.Steps {
 		for _, a := range s.Alternatives {
