@@ -196,9 +196,6 @@ func (c *call) uniqueOf(u frontend.Uniques, axis int, sorted bool) []*value {
 		{tensor: u.Inverse.Cast(ir.I64)}, partlyValid(u.Counts.Cast(ir.I64), 0, u.Count)}
 }
 
-// maxBoxes is the largest number of boxes chosen per class, because each choice is an unrolled step.
-const maxBoxes = 1024
-
 // nonMaxSuppression chooses among boxes [B, N, 4] with scores [B, C, N], for B images, N boxes and C classes. For each
 // class it repeatedly takes the box with the highest score, and drops the boxes that overlap it.
 func nonMaxSuppression(c *call) []*value {
@@ -212,32 +209,35 @@ func nonMaxSuppression(c *call) []*value {
 		}
 		return absent
 	}
-	most, overlap, least := number(2, 0), number(3, 0), number(4, -math.MaxFloat32)
-	if n := scores.Dim(2); n.IsStatic() {
-		most = min(most, float64(n.Add))
+	centered, overlap, least := c.flag("center_point_box", false), number(3, 0), number(4, -math.MaxFloat32)
+	most := int(min(max(number(2, 0), 0), float64(scores.Dim(2).Max()))) // boxes of each class
+	if most == 0 {
+		return []*value{{tensor: c.b.Full(ir.I64, 0, ir.D(0), ir.D(3))}}
 	}
-	if !(most >= 1 && most <= maxBoxes) {
-		c.fail("it selects %v boxes of each class: want 1 to %d", most, maxBoxes)
-	}
-	y1, x1, y2, x2 := boxEdges(boxes, c.flag("center_point_box", false))
+	y1, x1, y2, x2 := boxEdges(boxes, centered)
 	area := y2.Sub(y1).Mul(x2.Sub(x1))
 	place := c.b.Iota(ir.I32, 2, scores.Shape())
-	// In each step, the box with the highest score, and whether its score is above the threshold: [B, C, 1] each.
-	var chosen, valid []tensor
-	for rest := scores; len(chosen) < int(most); { // rest is the scores without dropped boxes
-		best := rest.ArgmaxKeep(2)
-		of := func(t tensor) tensor { return t.Broadcast(scores.Shape()).Gather(2, best) } // t of the best box
-		chosen, valid = append(chosen, best), append(valid, rest.Gather(2, best).Gt(rest.Lit(least)))
-		height := y2.Min(of(y2)).Sub(y1.Max(of(y1))).Relu() // of the overlap with the best box
-		width := x2.Min(of(x2)).Sub(x1.Max(of(x1))).Relu()
-		common := height.Mul(width)
-		dropped := common.Gt(area.Add(of(area)).Sub(common).MulScalar(overlap)).Or(place.Eq(best))
-		rest = dropped.Where(rest.Lit(-math.MaxFloat32), rest)
-	}
-	// A row of the result has an image, a class and a box. Boxes below the threshold are left out.
-	box := chosen[0].Concat(2, chosen[1:]...)
-	rows := c.b.Iota(ir.I32, 0, box.Shape()).Stack(3, c.b.Iota(ir.I32, 1, box.Shape()), box).Reshape(-1, 3)
-	y, count := rows.Compress(0, valid[0].Concat(2, valid[1:]...).Reshape(-1))
+	perClass := slices.Clone(scores.Shape())
+	perClass[2] = ir.D(most)
+	// The loop carries the number of boxes that were taken, the scores without taken and dropped boxes, and the taken
+	// boxes: [B, C, most], -1 for none.
+	taken := c.b.While(ir.D(most), []tensor{c.b.Scalar(ir.I32, 0), scores, c.b.Full(ir.I32, -1, perClass)},
+		func(carried []tensor) tensor { return carried[1].Gt(carried[1].Lit(least)).Any() },
+		func(carried []tensor) []tensor {
+			n, rest := carried[0], carried[1]
+			best := rest.ArgmaxKeep(2)                                                         // [B, C, 1]
+			of := func(t tensor) tensor { return t.Broadcast(scores.Shape()).Gather(2, best) } // t of the best box
+			found := of(rest).Gt(rest.Lit(least))
+			height := y2.Min(of(y2)).Sub(y1.Max(of(y1))).Relu() // of the overlap with the best box
+			width := x2.Min(of(x2)).Sub(x1.Max(of(x1))).Relu()
+			common := height.Mul(width)
+			dropped := common.Gt(area.Add(of(area)).Sub(common).MulScalar(overlap)).Or(place.Eq(best))
+			return []tensor{n.AddScalar(1), dropped.Where(rest.Lit(-math.MaxFloat32), rest),
+				carried[2].DynamicUpdateSlice(2, found.Where(best, best.Lit(-1)), n)}
+		})[2]
+	// A row of the result has an image, a class and a box.
+	rows := c.b.Iota(ir.I32, 0, taken.Shape()).Stack(3, c.b.Iota(ir.I32, 1, taken.Shape()), taken).Reshape(-1, 3)
+	y, count := rows.Compress(0, taken.Ge(taken.Lit(0)).Reshape(-1))
 	return []*value{partlyValid(y.Cast(ir.I64), 0, count)}
 }
 

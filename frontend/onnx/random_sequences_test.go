@@ -457,7 +457,7 @@ func suppressionCase(c *opCase) {
 	c.notFound()
 	c.give("f32", boxes)
 	c.give("f32", scores)
-	most, limit, least := c.between(1, 5), 0.0, math.Inf(-1)
+	most, limit, least := pick(c.Rand, 0, 1, 2, 3, 4, 5, 1<<40), 0.0, math.Inf(-1)
 	c.scalar("i64", float64(most))
 	if c.chance(2) {
 		limit = float64(c.between(1, 9))/10 + 0.013
