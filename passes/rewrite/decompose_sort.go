@@ -16,6 +16,24 @@ const (
 	maxTaken  = 512  // largest k of a top-k that is a selection
 )
 
+// ordered returns the indices in the order of a sort, argsort or top_k_indices, or nil if one workgroup can sort the
+// row.
+func (r *rewriter) ordered(n, x *ir.Node) *ir.Node {
+	if sortsInWorkgroup(n) {
+		return nil
+	}
+	if x.Shape()[analysis.Axis(n)].Is(1) && n.Shape().MaxElems() > 0 { // rows of one element
+		return r.fill(ir.I32, 0, n.Shape())
+	}
+	if out := r.topOfChunks(n, x); out != nil {
+		return out
+	}
+	if out := r.longOrder(n, x); out != nil {
+		return out
+	}
+	return r.orderByCounting(n, x)
+}
+
 // sortsInWorkgroup reports whether there is a kernel in which one workgroup sorts a row of n, or selects its first
 // elements.
 func sortsInWorkgroup(n *ir.Node) bool {
@@ -120,4 +138,57 @@ func sortsLast(t ir.DType, descending bool) float64 {
 		return float64(lo)
 	}
 	return float64(hi)
+}
+
+// orderByCounting is a stable argsort: the rank of an element is the number of elements that come before it, and
+// result p is the index of the element with rank p. Both are folds over all pairs of a row's elements, so the cost is
+// quadratic in the row length. It serves rows that no sorting kernel supports.
+func (r *rewriter) orderByCounting(n, x *ir.Node) *ir.Node {
+	axis := analysis.Axis(n)
+	last := x.Rank() - 1
+	x = r.swapAxes(x, axis, last)
+	s := x.Shape()
+	length := s[last]
+	mine, other := r.pairs(x) // element i of a row of pairs with element j
+	plane := ir.Shape{length, length}
+	before := r.before(other, mine, r.iota(plane, 1), r.iota(plane, 0), analysis.Descending(n))
+	rank := r.unary(ir.OpSum, r.castTo(before, ir.I32), attr("axes", []int{-1}))
+
+	// The element of rank p is the sum of i over all i with rank[i] = p.
+	k := n.Shape()[axis] // the number of results, which may be less than length
+	places := ir.Shape{k, length}
+	_, ranks := r.pairs(rank)
+	hit := r.binary(ir.OpEq, ranks, r.iota(places, 0))
+	index := r.where(hit, r.iota(places, 1), r.scalar(ir.I32, 0))
+	out := r.unary(ir.OpSum, index, attr("axes", []int{-1}))
+	return r.swapAxes(out, axis, last)
+}
+
+// pairs returns x reshaped to [..., N, 1] and to [..., 1, N]. An elementwise op of both combines every pair of elements
+// of the innermost axis.
+func (r *rewriter) pairs(x *ir.Node) (column, row *ir.Node) {
+	s := x.Shape()
+	outer, n := s[:len(s)-1], s[len(s)-1]
+	column = r.reshape(x, slices.Concat(outer, ir.Shape{n, ir.D(1)}))
+	row = r.reshape(x, slices.Concat(outer, ir.Shape{ir.D(1), n}))
+	return column, row
+}
+
+// before returns whether a comes before b in sorted order. NaN is last in ascending and first in descending order.
+// Equal elements are in the order of their positions posA and posB.
+func (r *rewriter) before(a, b, posA, posB *ir.Node, descending bool) *ir.Node {
+	less, equal := r.binary(ir.OpLt, a, b), r.binary(ir.OpEq, a, b)
+	if descending {
+		less = r.binary(ir.OpGt, a, b)
+	}
+	if a.DType().IsFloat() {
+		// NaN equals NaN here, so that their positions decide.
+		nanA, nanB := r.unary(ir.OpIsNaN, a), r.unary(ir.OpIsNaN, b)
+		equal = r.binary(ir.OpOr, equal, r.binary(ir.OpAnd, nanA, nanB))
+		if descending {
+			nanA, nanB = nanB, nanA
+		}
+		less = r.binary(ir.OpOr, less, r.binary(ir.OpAnd, nanB, r.unary(ir.OpNot, nanA)))
+	}
+	return r.binary(ir.OpOr, less, r.binary(ir.OpAnd, equal, r.binary(ir.OpLt, posA, posB)))
 }
