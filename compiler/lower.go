@@ -88,6 +88,11 @@ func lower(ctx context.Context, g *ir.Graph, caps device.Caps, opt Options) *Low
 			}
 			return opt
 		})
+		for i, k := range s.Kernels {
+			if _, tuned := opt.Tuning[schedule.TuningKey(k)]; tuned && joined[k.Identity()] {
+				low.Reasons[i] += " (not as tuned: it is in a persistent kernel)"
+			}
+		}
 		runs = persistence(s.Program, s.Kernels, low.Schedules, caps)
 	}
 	low.addPersistent(runs)

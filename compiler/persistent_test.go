@@ -2,6 +2,7 @@ package compiler_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/vkc-go/vkc/codegen/device"
@@ -57,6 +58,8 @@ func TestTunedPersistentKernels(t *testing.T) {
 	}
 	for i, s := range low.Schedules {
 		switch {
+		case joined[i] && !strings.HasSuffix(low.Reasons[i], "(not as tuned: it is in a persistent kernel)"):
+			t.Errorf("step %d of a persistent kernel has the schedule for this reason: %s", i, low.Reasons[i])
 		case joined[i] && s != standard.Schedules[i]:
 			t.Errorf("step %d of a persistent kernel has the schedule %s, want the default %s", i, s,
 				standard.Schedules[i])

@@ -48,7 +48,8 @@ vkc tune first measures, once, how fast the device copies, multiplies and launch
 kernel of a graph, or of the cases of vkc bench, and runs it alone on random data, with its default schedule and with
 others that the device can run. If the results of a schedule differ from those of the default, or of the host if it can
 compute them, the schedule is out. The others are timed in turn after 250 ms of warm-up, and clearly slower ones drop
-out early. A schedule replaces the default if it is more than 2 % faster (10 % on a processor).
+out early. A schedule replaces the default if it is more than 2 % faster (10 % on a processor). Kernels that a program
+runs in a persistent kernel keep their default schedules.
 
 A file for this device and driver keeps all measurements. The next vkc tune continues from there, so Ctrl-C loses a few
 schedules at most. vkc compile, run and bench read the file unless --no-tuning is given; compile --tuning FILE takes a
